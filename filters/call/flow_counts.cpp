@@ -2,10 +2,15 @@
 
 #include <fmt/format.h>
 
+#include "proxy/base/json/json_object.h"
+
 namespace recourse {
 
 std::string ToJson(const FlowCounts& counts) {
-  return fmt::format(R"({{"writes":{},"without_trace":{}}})", counts.writes, counts.without_trace);
+  return ObjectText([&](JsonObject& json) {
+    json.Number("writes", counts.writes);
+    json.Number("without_trace", counts.without_trace);
+  });
 }
 
 std::string FlowCountsText(const Json& answer) {

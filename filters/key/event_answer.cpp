@@ -1,7 +1,7 @@
 #include "filters/key/event_answer.h"
 
 #include "filters/ledger/model/row_id.h"
-#include "proxy/base/json/json.h"
+#include "proxy/base/json/json_object.h"
 #include "proxy/base/limits.h"
 
 namespace recourse {
@@ -155,13 +155,15 @@ WriteAnswer AnswerToHeld(const Event& event, const ApprovalRule* rule, const std
   const ErrorFacts& meaning = FactsOf(ErrorCode::kApprovalPending);
   SetHeader(headers, "Content-Type", "application/json");
   RemoveHeader(headers, "Proxy-Status");
-  std::string& body = answer.response.body;
-  body = "{\"status\":\"pending_approval\",\"outcome\":\"pending\",\"operation\":" +
-         RowIdJson(event.operation) + ",\"event\":" + RowIdJson(event.id) + ",\"message\":";
-  AppendJsonString(body, SuspicionText(event) + std::string(meaning.advice));
-  body += ",\"poll\":";
-  AppendJsonString(body, poll);
-  body += "}\n";
+  answer.response.body = ObjectText([&](JsonObject& json) {
+    json.Text("status", "pending_approval");
+    json.Text("outcome", "pending");
+    json.Raw("operation", RowIdJson(event.operation));
+    json.Raw("event", RowIdJson(event.id));
+    json.Text("message", SuspicionText(event) + std::string(meaning.advice));
+    json.Text("poll", poll);
+  });
+  answer.response.body.push_back('\n');
   return answer;
 }
 

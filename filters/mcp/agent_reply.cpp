@@ -3,8 +3,8 @@
 #include "filters/ledger/model/row_id.h"
 #include "filters/mcp/era_form.h"
 #include "filters/mcp/mcp_answer.h"
+#include "filters/mcp/mcp_message.h"
 #include "filters/mcp/mcp_task.h"
-#include "proxy/base/json/json.h"
 #include "proxy/base/json/json_object.h"
 
 namespace recourse {
@@ -32,8 +32,11 @@ Problem ReadProblem(std::string_view body) {
   return problem;
 }
 
-std::string ResultMessage(const McpRequest& request, std::string_view result) {
-  return WithMcpId("{\"jsonrpc\":\"2.0\",\"result\":" + std::string(result) + "}", request.id);
+std::string ResultMessage(const McpRequest& request, auto write) {
+  return McpMessage(request.id, [&](JsonObject& json) {
+    JsonObject result = json.Object("result");
+    write(result);
+  });
 }
 
 void AppendMeta(JsonObject& meta, const Problem& problem) {
@@ -44,33 +47,31 @@ void AppendMeta(JsonObject& meta, const Problem& problem) {
   meta.Bool("dev.recourse/retryable", problem.retryable);
 }
 
+void WriteText(JsonObject& result, std::string_view text) {
+  JsonList content = result.List("content");
+  JsonObject item = content.Object();
+  item.Text("type", "text");
+  item.Text("text", text);
+}
+
 // A tool's own words are the only ones that every framework lets its model read.
 std::string ToolText(const McpRequest& request, const Problem& problem, bool is_error) {
-  std::string result;
-  {
-    JsonObject json(result);
-    if (request.era == McpEra::kModern) json.Text("resultType", "complete");
-    std::string& content = json.Value("content");
-    content += "[{\"type\":\"text\",\"text\":";
-    AppendJsonString(content, problem.words);
-    content += "}]";
-    json.Bool("isError", is_error);
-    JsonObject meta(json.Value("_meta"));
+  return ResultMessage(request, [&](JsonObject& result) {
+    if (request.era == McpEra::kModern) result.Text("resultType", "complete");
+    WriteText(result, problem.words);
+    result.Bool("isError", is_error);
+    JsonObject meta = result.Object("_meta");
     AppendMeta(meta, problem);
-  }
-  return ResultMessage(request, result);
+  });
 }
 
 std::string ComeBack(const McpRequest& request, const Problem& problem, std::string_view state) {
-  std::string result;
-  {
-    JsonObject json(result);
-    json.Text("resultType", "input_required");
-    json.Text("requestState", state);
-    JsonObject meta(json.Value("_meta"));
+  return ResultMessage(request, [&](JsonObject& result) {
+    result.Text("resultType", "input_required");
+    result.Text("requestState", state);
+    JsonObject meta = result.Object("_meta");
     AppendMeta(meta, problem);
-  }
-  return ResultMessage(request, result);
+  });
 }
 
 std::string OfProblem(const McpRequest& request, const ClientFacts& side,
@@ -101,27 +102,14 @@ std::string OfLostAnswer(const McpRequest& request, const ClientFacts& side,
   return ToolText(request, facts, side.has_output_schema.value_or(true));
 }
 
-// A message that was kept, which has no id: what is not one is HTTP's own.
-bool IsKeptMessage(std::string_view body) {
-  return body.starts_with("{\"jsonrpc\":\"2.0\",\"result\":") ||
-         body.starts_with("{\"jsonrpc\":\"2.0\",\"error\":");
-}
-
 // What becomes of a flow that the agent has given an order about, which no server hears of.
 std::string OfOrder(const McpRequest& request, std::string_view flow) {
   while (flow.ends_with('\n')) flow.remove_suffix(1);
-  std::string result;
-  {
-    JsonObject json(result);
-    if (request.era == McpEra::kModern) json.Text("resultType", "complete");
-    std::string& content = json.Value("content");
-    content += "[{\"type\":\"text\",\"text\":";
-    AppendJsonString(content, flow);
-    content += "}]";
-    JsonObject meta(json.Value("_meta"));
-    meta.Raw("dev.recourse/flow", flow);
-  }
-  return ResultMessage(request, result);
+  return ResultMessage(request, [&](JsonObject& result) {
+    if (request.era == McpEra::kModern) result.Text("resultType", "complete");
+    WriteText(result, flow);
+    result.Object("_meta").Raw("dev.recourse/flow", flow);
+  });
 }
 
 bool Names(std::string_view accept, std::string_view type) {
@@ -159,7 +147,7 @@ std::string AgentMessage(const McpRequest& request, const ClientFacts& side,
   if (answer.error) return OfProblem(request, side, answer);
   const std::string& body = answer.response.body;
   if (side.orders_flow) return OfOrder(request, body);
-  if (!IsKeptMessage(body)) return {};
+  if (!IsKeptMcpMessage(body)) return {};
   if (std::string text = TextOfLostAnswer(body); !text.empty()) {
     return OfLostAnswer(request, side, answer, std::move(text));
   }
@@ -193,15 +181,13 @@ HttpResponse AgentRefusal(WriteAnswer problem) {
 
 std::string AgentError(std::string_view id, int code, std::string_view message,
                        std::string_view data) {
-  std::string error;
-  {
-    JsonObject json(error);
-    json.Number("code", code);
-    json.Text("message", message);
-    while (data.ends_with('\n')) data.remove_suffix(1);
-    if (!data.empty()) json.Raw("data", data);
-  }
-  return WithMcpId("{\"jsonrpc\":\"2.0\",\"error\":" + error + "}", id);
+  while (data.ends_with('\n')) data.remove_suffix(1);
+  return McpMessage(id, [&](JsonObject& json) {
+    JsonObject error = json.Object("error");
+    error.Number("code", code);
+    error.Text("message", message);
+    if (!data.empty()) error.Raw("data", data);
+  });
 }
 
 std::string AsEvent(std::string_view message) {

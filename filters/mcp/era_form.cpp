@@ -1,5 +1,6 @@
 #include "filters/mcp/era_form.h"
 
+#include "proxy/base/json/json_object.h"
 #include "proxy/base/json/json_span.h"
 
 namespace recourse {
@@ -34,9 +35,8 @@ std::string Modern(std::string message) {
   if (FindJsonSpan(message, "/result/resultType")) return message;
   // Not done yet: a task of the older protocol has no other form.
   if (FindJsonSpan(message, "/result/task/taskId")) return message;
-  const std::size_t inside = result->at + 1;
-  const bool is_empty = message[message.find_first_not_of(kBlanks, inside)] == '}';
-  message.insert(inside, std::string("\"resultType\":\"complete\"") + (is_empty ? "" : ","));
+  PrependMembers(message, result->at,
+                 [](JsonObject& json) { json.Text("resultType", "complete"); });
   return message;
 }
 
@@ -47,8 +47,9 @@ std::string Legacy(std::string message) {
   }
   const auto output = FindJsonSpan(message, "/result/structuredContent");
   if (output && message[output->at] != '{') {
-    message.insert(output->at + output->size, "}");
-    message.insert(output->at, "{\"result\":");
+    const std::string value = message.substr(output->at, output->size);
+    message.replace(output->at, output->size,
+                    ObjectText([&](JsonObject& json) { json.Raw("result", value); }));
   }
   return message;
 }

@@ -4,16 +4,24 @@
 #include <array>
 #include <charconv>
 
+#include "filters/mcp/mcp_message.h"
 #include "proxy/base/json/json_span.h"
 #include "proxy/base/mcp_limits.h"
 
 namespace recourse {
 namespace {
 
-constexpr std::string_view kStart = R"({"jsonrpc":"2.0",)";
+// How a message begins, as whole JSON that lacks the rest.
+constexpr std::string_view Beginning(std::string_view message) {
+  return message.substr(0, message.find_last_not_of('}') + 1);
+}
+constexpr std::string_view kStart = Beginning(R"({"jsonrpc":"2.0"})");
+constexpr std::string_view kKeptResult = Beginning(R"({"jsonrpc":"2.0","result":})");
+constexpr std::string_view kKeptError = Beginning(R"({"jsonrpc":"2.0","error":})");
 // What is known to be executed begins so, which no server's answer does.
 constexpr std::string_view kOfLostAnswer =
-    R"({"jsonrpc":"2.0","result":{"_meta":{"dev.recourse/outcome":"executed"},)";
+    Beginning(R"({"jsonrpc":"2.0","result":{"_meta":{"dev.recourse/outcome":"executed"},)"
+              R"("isError":false}})");
 
 // The text of the first content that is text.
 std::string FirstText(const Json& message) {
@@ -138,18 +146,21 @@ McpFinal ReadMcpFinal(const Json& response, std::string_view text) {
   // Both: two readings, so that it tells nothing.
   if (error != nullptr && result == nullptr) final.kind = KindOfError(*error);
   if (result != nullptr && error == nullptr) final.kind = KindOfResult(response, *result);
-  final.message = std::string(kStart) + "\"" + std::string(name) + "\":";
   const auto span = FindJsonSpan(text, "/" + std::string(name));
-  final.message += span ? text.substr(span->at, span->size) : std::string_view("{}");
-  final.message += '}';
+  final.message = McpMessage({}, [&](JsonObject& json) {
+    json.Raw(name, span ? text.substr(span->at, span->size) : std::string_view("{}"));
+  });
   return final;
 }
 
-std::string WithMcpId(std::string_view message, std::string_view id) {
-  const std::size_t at = message.starts_with(kStart) ? kStart.size() : 1;
-  std::string whole(message.substr(0, at));
-  whole.append("\"id\":").append(id).append(",").append(message.substr(at));
-  return whole;
+bool IsKeptMcpMessage(std::string_view body) {
+  return body.starts_with(kKeptResult) || body.starts_with(kKeptError);
+}
+
+std::string WithMcpId(std::string_view kept, std::string_view id) {
+  std::string whole = McpMessage(id, [](JsonObject&) {});
+  whole.pop_back();
+  return whole.append(kept.substr(kStart.size()));
 }
 
 std::optional<Json> McpToolOutput(const Json& message) {
@@ -163,11 +174,15 @@ std::string McpOfLostAnswer(std::string_view external_ref) {
   std::string text = "It was executed";
   if (!external_ref.empty()) text.append("; its reference is ").append(external_ref);
   text += ". Its own answer was lost. Do not repeat it.";
-  std::string message(kOfLostAnswer);
-  message += R"("isError":false,"content":[{"type":"text","text":)";
-  AppendJsonString(message, text);
-  message += "}]}}";
-  return message;
+  return McpMessage({}, [&](JsonObject& json) {
+    JsonObject result = json.Object("result");
+    result.Object("_meta").Text("dev.recourse/outcome", "executed");
+    result.Bool("isError", false);
+    JsonList content = result.List("content");
+    JsonObject item = content.Object();
+    item.Text("type", "text");
+    item.Text("text", text);
+  });
 }
 
 std::string TextOfLostAnswer(std::string_view message) {

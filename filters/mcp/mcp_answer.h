@@ -27,8 +27,10 @@ struct McpFinal {
 };
 McpFinal ReadMcpFinal(const Json& response, std::string_view text);
 
-// `message` of an McpFinal as the response to `id`.
-std::string WithMcpId(std::string_view message, std::string_view id);
+// True for the `message` of an McpFinal.
+bool IsKeptMcpMessage(std::string_view body);
+// The same as the response to `id`.
+std::string WithMcpId(std::string_view kept, std::string_view id);
 
 // What `answer.body#` of the policy reads: structuredContent, else the first text content when that
 // is a JSON object or array. nullopt: neither.

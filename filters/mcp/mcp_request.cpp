@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 
+#include "filters/mcp/mcp_message.h"
 #include "filters/mcp/param_fields.h"
 #include "policy/model/mcp_names.h"
 #include "policy/uri/twins.h"
@@ -321,13 +322,11 @@ std::optional<McpRefusal> RefusalOfFields(const Headers& headers, const McpReque
 }
 
 std::string RefusalBody(const McpRefusal& refusal) {
-  std::string error;
-  {
-    JsonObject json(error);
-    json.Number("code", refusal.code);
-    json.Text("message", refusal.message);
-  }
-  return fmt::format(R"({{"jsonrpc":"2.0","id":{},"error":{}}})", refusal.id, error);
+  return McpMessage(refusal.id, [&](JsonObject& json) {
+    JsonObject error = json.Object("error");
+    error.Number("code", refusal.code);
+    error.Text("message", refusal.message);
+  });
 }
 
 }  // namespace recourse

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "filters/mcp/mcp_message.h"
 #include "filters/mcp/mcp_request.h"
 #include "proxy/base/crypto/hash.h"
 #include "proxy/base/json/json_span.h"
@@ -12,11 +13,7 @@ namespace recourse {
 namespace {
 
 constexpr std::string_view kGet = "tasks/get", kResult = "tasks/result";
-constexpr std::string_view kModernMeta =
-    R"(,"_meta":{"io.modelcontextprotocol/protocolVersion":%V,)"
-    R"("io.modelcontextprotocol/clientInfo":{"name":"recourse","version":")" RECOURSE_VERSION
-    R"("},"io.modelcontextprotocol/clientCapabilities":)"
-    R"({"extensions":{"io.modelcontextprotocol/tasks":{}}}})";
+constexpr std::string_view kTakesTasks = R"({"extensions":{"io.modelcontextprotocol/tasks":{}}})";
 
 // Milliseconds under either era's name; nullopt: none, or nothing that could be meant.
 std::optional<Millis> MillisAt(const Json& task, std::string_view legacy, std::string_view modern) {
@@ -48,8 +45,8 @@ const Json* TaskIn(const Json& message) {
 std::optional<McpFinal> FinalIn(std::string_view text, std::string_view name) {
   const auto span = FindJsonSpan(text, "/result/" + std::string(name));
   if (!span) return std::nullopt;
-  std::string response = R"({"jsonrpc":"2.0",")" + std::string(name) + "\":";
-  response.append(text.substr(span->at, span->size)).push_back('}');
+  const std::string response =
+      McpMessage({}, [&](JsonObject& json) { json.Raw(name, text.substr(span->at, span->size)); });
   const auto json = ParseJson(response);
   if (!json) return std::nullopt;
   return ReadMcpFinal(*json, response);
@@ -97,14 +94,12 @@ std::optional<RenderedRequest> AskAboutTask(const Json& message, Headers fields)
   const std::string_view id = task == nullptr ? std::string_view() : TextAt(*task, "/taskId");
   if (id.empty() || id.size() > limits::kMcpTaskIdBytesMax) return std::nullopt;
   const std::string* const version = FindHeader(fields, "MCP-Protocol-Version");
-  std::string body = R"({"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"taskId":)";
-  AppendJsonString(body, id);
-  if (version != nullptr && *version >= kModernMcp) {
-    std::string meta(kModernMeta), said;
-    AppendJsonString(said, *version);
-    body += meta.replace(meta.find("%V"), 2, said);
-  }
-  body += "}}";
+  std::string body = McpMessage("1", [&](JsonObject& json) {
+    json.Text("method", kGet);
+    JsonObject params = json.Object("params");
+    params.Text("taskId", id);
+    if (version != nullptr && *version >= kModernMcp) WriteMcpMeta(params, *version, kTakesTasks);
+  });
   std::size_t size = body.size();
   for (const auto& [name, value] : fields) size += name.size() + value.size();
   if (size > limits::kMcpTaskRequestBytesMax) return std::nullopt;
@@ -154,22 +149,21 @@ TaskReport ReadTaskReport(std::string_view method, const Json& message, std::str
 std::string WithTask(std::string_view final_message, std::string_view task_message) {
   const auto task = FindJsonSpan(task_message, "/result");
   if (!task || !final_message.ends_with('}')) return std::string(final_message);
-  std::string both(final_message.substr(0, final_message.size() - 1));
-  both.append(R"(,"task":)").append(task_message.substr(task->at, task->size)).push_back('}');
+  std::string both(final_message);
+  AppendMembers(
+      both, [&](JsonObject& json) { json.Raw("task", task_message.substr(task->at, task->size)); });
   return both;
 }
 
 std::string MessageFor(Wanted wanted, std::string_view kept) {
-  constexpr std::string_view kBefore = R"(,"task":)";
-  const bool may_be_both = kept.find(kBefore) != std::string_view::npos;
+  const bool may_be_both = kept.find(R"(,"task")") != std::string_view::npos;
   const auto task = may_be_both && ParseJson(kept) ? FindJsonSpan(kept, "/task") : std::nullopt;
   if (!task) return std::string(kept);
   if (wanted == Wanted::kTask) {
-    std::string message = R"({"jsonrpc":"2.0","result":)";
-    message.append(kept.substr(task->at, task->size)).push_back('}');
-    return message;
+    return McpMessage(
+        {}, [&](JsonObject& json) { json.Raw("result", kept.substr(task->at, task->size)); });
   }
-  return std::string(kept.substr(0, task->at - kBefore.size())) + "}";
+  return std::string(kept.substr(0, kept.rfind(',', task->at))) + "}";
 }
 
 }  // namespace recourse

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "filters/mcp/mcp_answer.h"
+#include "filters/mcp/mcp_message.h"
 #include "proxy/base/crypto/base64url.h"
 #include "proxy/base/json/json_span.h"
 
@@ -12,8 +13,6 @@ namespace {
 
 constexpr std::string_view kSession = "Mcp-Session-Id";
 constexpr std::string_view kVersion = "MCP-Protocol-Version";
-constexpr std::string_view kLegacyMcp = "2025-11-25";
-constexpr std::string_view kClient = R"({"name":"recourse","version":")" RECOURSE_VERSION R"("})";
 
 std::string FieldOr(const Headers& headers, std::string_view name, std::string_view otherwise) {
   const std::string* const value = FindHeader(headers, name);
@@ -42,13 +41,7 @@ void AddMeta(std::string& body, std::string_view version) {
   if (FindJsonSpan(body, "/params/_meta")) return;
   const auto params = FindJsonSpan(body, "/params");
   if (!params) return;
-  std::string meta = R"("_meta":{"io.modelcontextprotocol/protocolVersion":)";
-  AppendJsonString(meta, version);
-  meta.append(R"(,"io.modelcontextprotocol/clientInfo":)").append(kClient);
-  meta.append(R"(,"io.modelcontextprotocol/clientCapabilities":{}})");
-  const std::string_view inside = std::string_view(body).substr(params->at + 1, params->size - 2);
-  if (inside.find_first_not_of(" \t\r\n") != std::string_view::npos) meta.push_back(',');
-  body.insert(params->at + 1, meta);
+  PrependMembers(body, params->at, [&](JsonObject& json) { WriteMcpMeta(json, version); });
 }
 
 // `call` with another body, under no key of the backend's: it is not the call.
@@ -90,11 +83,14 @@ bool IsSessionLost(const Answer& answer) {
 }
 
 HttpRequest InitializeRequest(const HttpRequest& call, std::string_view id) {
-  std::string body = R"({"jsonrpc":"2.0","id":)" + std::string(id) +
-                     R"(,"method":"initialize","params":{"protocolVersion":)";
-  AppendJsonString(body, FieldOr(call.headers, kVersion, kLegacyMcp));
-  body.append(R"(,"capabilities":{},"clientInfo":)").append(kClient).append("}}");
-  HttpRequest request = Beside(call, "POST", std::move(body));
+  HttpRequest request =
+      Beside(call, "POST", McpMessage(id, [&](JsonObject& json) {
+               json.Text("method", "initialize");
+               JsonObject params = json.Object("params");
+               params.Text("protocolVersion", FieldOr(call.headers, kVersion, kLegacyMcp));
+               params.Raw("capabilities", "{}");
+               WriteMcpClient(params, "clientInfo");
+             }));
   RemoveHeader(request.headers, kSession);
   RemoveHeader(request.headers, kVersion);
   return request;

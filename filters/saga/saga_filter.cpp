@@ -6,7 +6,7 @@
 #include "filters/call/call_values.h"
 #include "filters/call/flow_name.h"
 #include "filters/ledger/model/row_id.h"
-#include "proxy/base/json/json.h"
+#include "proxy/base/json/json_object.h"
 
 namespace recourse {
 namespace {
@@ -36,11 +36,12 @@ WriteAnswer AnswerOf(const FlowState& flow) {
   WriteAnswer answer;
   answer.response.status = flow.phase == FlowPhase::kCommitted ? 200 : 202;
   answer.response.headers = {{"Content-Type", "application/json"}, {"Recourse-Flow", flow.id}};
-  answer.response.body = "{\"flow\":";
-  AppendJsonString(answer.response.body, flow.id);
-  answer.response.body += ",\"number\":" + RowIdJson(flow.number) + ",\"phase\":";
-  AppendJsonString(answer.response.body, NameOf(flow.phase));
-  answer.response.body += ",\"steps\":" + std::to_string(flow.steps.size()) + "}";
+  answer.response.body = ObjectText([&](JsonObject& json) {
+    json.Text("flow", flow.id);
+    json.Raw("number", RowIdJson(flow.number));
+    json.Text("phase", NameOf(flow.phase));
+    json.Number("steps", flow.steps.size());
+  });
   return answer;
 }
 

@@ -13,6 +13,7 @@
 #include "policy/template/late_reference.h"
 #include "policy/undo/put_back.h"
 #include "proxy/base/crypto/hash.h"
+#include "proxy/base/json/json_object.h"
 #include "proxy/base/json/json_span.h"
 
 namespace recourse {
@@ -59,12 +60,11 @@ HttpResponse RebuiltAnswer(const Event& uncertain, const Tool& tool, std::string
     answer.body = GraphqlOfLostAnswer(external_ref, settled_by);
     return answer;
   }
-  answer.body = R"({"outcome":"executed")";
-  if (!external_ref.empty()) {
-    answer.body += R"(,"external_ref":)";
-    AppendJsonString(answer.body, external_ref);
-  }
-  answer.body.append(R"(,"settled_by":")").append(settled_by).append("\"}");
+  answer.body = ObjectText([&](JsonObject& json) {
+    json.Text("outcome", "executed");
+    json.TextIfAny("external_ref", external_ref);
+    json.Text("settled_by", settled_by);
+  });
   return answer;
 }
 

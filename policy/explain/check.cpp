@@ -99,9 +99,7 @@ void PutProblem(std::string& out, const PolicyProblem& problem) {
 }
 
 std::string CheckJson(const std::string& path, const Checked& checked) {
-  std::string out;
-  {
-    JsonObject json(out);
+  return ObjectText([&](JsonObject& json) {
     json.Text("policy", path);
     json.Bool("valid", checked.is_valid);
     json.Number("errors", checked.errors);
@@ -117,8 +115,7 @@ std::string CheckJson(const std::string& path, const Checked& checked) {
       json.Number("flows", policy.flows.size());
       json.Number("tests", policy.tests.size());
     }
-  }
-  return out;
+  });
 }
 
 }  // namespace

@@ -100,9 +100,7 @@ void PutDriver(std::string& out, const std::set<std::string>& rules) {
 std::string SarifOf(const PolicySources& sources, const std::vector<PolicyProblem>& problems) {
   std::set<std::string> rules;
   for (const PolicyProblem& problem : problems) rules.insert(RuleOf(problem));
-  std::string out;
-  {
-    JsonObject log(out);
+  return ObjectText([&](JsonObject& log) {
     log.Text("$schema", kSarifSchema);
     log.Text("version", "2.1.0");
     log.Each("runs", std::vector{0}, [&](std::string& to, int) {
@@ -116,8 +114,7 @@ std::string SarifOf(const PolicySources& sources, const std::vector<PolicyProble
         PutResult(result, sources, problem, rules);
       });
     });
-  }
-  return out;
+  });
 }
 
 }  // namespace recourse

@@ -341,9 +341,7 @@ DescribedLines Describe(const Policy& policy, const Explanation& explained) {
 }
 
 std::string ExplanationJson(const Policy& policy, const Explanation& explained) {
-  std::string out;
-  {
-    JsonObject json(out);
+  return ObjectText([&](JsonObject& json) {
     json.Text("policy_version", policy.version);
     json.Text("refused", explained.refused);
     json.Text("tool", explained.tool == nullptr ? "" : explained.tool->name);
@@ -352,14 +350,11 @@ std::string ExplanationJson(const Policy& policy, const Explanation& explained) 
     json.Text("path", explained.path);
     json.Text("reason", explained.reason);
     json.Each("lines", Describe(policy, explained), [](std::string& to, const auto& line) {
-      to.push_back('[');
-      AppendJsonString(to, line.first);
-      to.push_back(',');
-      AppendJsonString(to, line.second);
-      to.push_back(']');
+      JsonList pair(to);
+      pair.Text(line.first);
+      pair.Text(line.second);
     });
-  }
-  return out;
+  });
 }
 
 int RunPolicyExplain(const std::string& path, const std::string& call, const Headers& headers,

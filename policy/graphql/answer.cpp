@@ -38,9 +38,7 @@ std::string GraphqlErrorText(const Json* body) {
 std::string GraphqlOfLostAnswer(std::string_view external_ref, std::string_view settled_by) {
   std::string message = "This mutation was executed, and its answer was lost: do not send it again";
   if (!external_ref.empty()) message.append(". What it made is ").append(external_ref);
-  std::string body;
-  {
-    JsonObject json(body);
+  return ObjectText([&](JsonObject& json) {
     json.Raw("data", "null");
     std::string& errors = json.Value("errors");
     errors += '[';
@@ -53,8 +51,7 @@ std::string GraphqlOfLostAnswer(std::string_view external_ref, std::string_view 
       extensions.Text("settled_by", settled_by);
     }
     errors += ']';
-  }
-  return body;
+  });
 }
 
 }  // namespace recourse

@@ -2,6 +2,7 @@
 
 #include "policy/template/template.h"
 #include "policy/uri/path.h"
+#include "proxy/base/json/json_object.h"
 #include "proxy/base/limits.h"
 
 namespace recourse {
@@ -121,11 +122,6 @@ Result<std::string> RenderTarget(const RequestTemplate& request, const CallValue
   return target;
 }
 
-void AppendNumber(std::string& out, const Json& number) {
-  const std::string plain = ScalarText(number);
-  out += plain.empty() ? number.text : plain;
-}
-
 constexpr std::string_view kTooLarge = "the rendered request is too large";
 
 // What a backend answers with an empty string names nothing that could be taken back.
@@ -165,23 +161,17 @@ Result<void> AppendNode(std::string& out, const Node& node, const CallValues& va
     case Json::Kind::kString:
       return AppendText(out, node.text, values);
     case Json::Kind::kArray: {
-      out += '[';
-      for (std::size_t i = 0; i < node.items.size(); ++i) {
-        if (i > 0) out += ',';
-        if (auto done = AppendNode(out, node.items[i], values); !done) return done;
+      JsonList list(out);
+      for (const Node& item : node.items) {
+        if (auto done = AppendNode(list.Value(), item, values); !done) return done;
       }
-      out += ']';
       return {};
     }
     case Json::Kind::kObject: {
-      out += '{';
-      for (std::size_t i = 0; i < node.members.size(); ++i) {
-        if (i > 0) out += ',';
-        AppendJsonString(out, node.members[i].first);
-        out += ':';
-        if (auto done = AppendNode(out, node.members[i].second, values); !done) return done;
+      JsonObject object(out);
+      for (const auto& [name, member] : node.members) {
+        if (auto done = AppendNode(object.ForeignValue(name), member, values); !done) return done;
       }
-      out += '}';
       return {};
     }
     default:
@@ -222,43 +212,7 @@ Result<void> RenderBody(const RequestTemplate& request, const CallValues& values
 }  // namespace
 
 bool AppendJson(std::string& out, const Json& value) {
-  if (out.size() > limits::kRenderedRequestBytesMax) return false;
-  switch (value.kind) {
-    case Json::Kind::kNull:
-      out += "null";
-      return true;
-    case Json::Kind::kFalse:
-      out += "false";
-      return true;
-    case Json::Kind::kTrue:
-      out += "true";
-      return true;
-    case Json::Kind::kNumber:
-      AppendNumber(out, value);
-      return true;
-    case Json::Kind::kString:
-      AppendJsonString(out, value.text);
-      return true;
-    case Json::Kind::kArray:
-      out += '[';
-      for (std::size_t i = 0; i < value.items.size(); ++i) {
-        if (i > 0) out += ',';
-        if (!AppendJson(out, value.items[i])) return false;
-      }
-      out += ']';
-      return true;
-    case Json::Kind::kObject:
-      out += '{';
-      for (std::size_t i = 0; i < value.members.size(); ++i) {
-        if (i > 0) out += ',';
-        AppendJsonString(out, value.members[i].first);
-        out += ':';
-        if (!AppendJson(out, value.members[i].second)) return false;
-      }
-      out += '}';
-      return true;
-  }
-  return false;
+  return AppendPlainJson(out, value, limits::kRenderedRequestBytesMax);
 }
 
 Result<RenderedRequest> Render(const RequestTemplate& request, const CallValues& values) {

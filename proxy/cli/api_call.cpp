@@ -9,6 +9,7 @@
 #include "proxy/admin/access/problem.h"
 #include "proxy/base/http/own_port.h"
 #include "proxy/base/json/json_object.h"
+#include "proxy/base/json/json_span.h"
 #include "proxy/cli/terminal_text.h"
 #include "proxy/config/config.h"
 #include "proxy/net/tls/tls_client.h"
@@ -91,6 +92,13 @@ FileResult<void> ProveAdmin(const ApiClient& client, const HttpPlace& place) {
 
 std::string Printable(const Json& object, std::string_view name) {
   return TerminalText(ScalarText(object, name));
+}
+
+void AppendItems(std::string& list, std::string_view page, std::string_view name) {
+  const auto items = FindJsonSpan(page, "/" + std::string(name));
+  if (!items || items->size <= std::size("[]") - 1) return;
+  if (list.size() > 1) list.push_back(',');
+  list.append(page.substr(items->at + 1, items->size - 2));
 }
 
 std::string LineOfJson(const Json& value) {

@@ -26,6 +26,9 @@ std::string Printable(const Json& object, std::string_view name);
 // On one line, with numbers as people write them.
 std::string LineOfJson(const Json& value);
 
+// Appends the items of a page's list to one that is shown as JSON, in the server's own words.
+void AppendItems(std::string& list, std::string_view page, std::string_view name);
+
 struct AdminTarget {
   HttpPlace place;
   HttpRequest request;  // with the token

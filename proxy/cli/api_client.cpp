@@ -19,7 +19,7 @@
 #include "filters/ledger/lmdb/backup_file.h"
 #include "filters/ledger/model/row_id.h"
 #include "proxy/admin/views/event_view.h"
-#include "proxy/base/json/json.h"
+#include "proxy/base/json/json_object.h"
 #include "proxy/cli/api_call.h"
 #include "proxy/cli/process_client.h"
 #include "proxy/cli/terminal_text.h"
@@ -193,11 +193,7 @@ int ListEvents(const ApiClient& client, const EventQuery& query, std::ostream& o
       for (const Json& event : events.items) PrintEventRow(out, event);
       continue;
     }
-    // The events' own text, as the server wrote it.
-    const auto first = text->find('[') + 1;
-    const auto end = text->rfind("],\"next\":");
-    if (json.size() > 1 && end > first) json += ",";
-    json.append(*text, first, end - first);
+    AppendItems(json, *text, "events");
   }
   if (query.follows) return FollowEvents(client, query, last, out, err);
   if (!has_header) out << "none\n";
@@ -311,14 +307,16 @@ int ExportLedger(const ApiClient& client, const ExportQuery& query, std::ostream
   const auto ledger = ParseJson(*text);
   if (!ledger) return Fail(err, kNotUnderstood);
   const std::string last = Printable(*ledger, "last_id");
-  std::string head = R"({"kind":"export","version":1,"ledger":")" + Printable(*ledger, "identity") +
-                     R"(","row_format":)" + Printable(*ledger, "row_format") + R"(,"after":)" +
-                     RowIdJson(query.after) + R"(,"up_to":)" + RowIdJson(ToId(last));
-  if (!query.trace.empty()) {
-    head += R"(,"trace":)";
-    AppendJsonString(head, query.trace);
-  }
-  out << head << (query.with_answers ? R"(,"with_answers":true})" : "}") << "\n";
+  out << ObjectText([&](JsonObject& json) {
+    json.Text("kind", "export");
+    json.Number("version", 1);
+    json.Text("ledger", Printable(*ledger, "identity"));
+    json.Raw("row_format", Printable(*ledger, "row_format"));
+    json.Raw("after", RowIdJson(query.after));
+    json.Raw("up_to", RowIdJson(ToId(last)));
+    json.TextIfAny("trace", query.trace);
+    if (query.with_answers) json.Bool("with_answers", true);
+  }) << "\n";
   std::ptrdiff_t count = 0;
   std::string after = PrintRowId(query.after);
   while (after != "null") {
@@ -340,16 +338,19 @@ int ExportLedger(const ApiClient& client, const ExportQuery& query, std::ostream
     if (after.empty()) after = "null";
     if (!out.flush()) return Fail(err, "the export cannot be written; is the disk full?");
   }
-  out << R"({"kind":"end","events":)" << count << R"(,"up_to":)" << RowIdJson(ToId(last))
-      << R"(,"head":")" << Printable(*ledger, "head") << "\"}\n";
+  out << ObjectText([&](JsonObject& json) {
+    json.Text("kind", "end");
+    json.Number("events", count);
+    json.Raw("up_to", RowIdJson(ToId(last)));
+    json.Text("head", Printable(*ledger, "head"));
+  }) << "\n";
   return out.flush() ? kExitOk : Fail(err, "the export cannot be written; is the disk full?");
 }
 
 int AcceptLedger(const ApiClient& client, const std::string& reason, std::ostream& out,
                  std::ostream& err) {
-  std::string body = "{\"reason\":";
-  AppendJsonString(body, reason);
-  const auto text = Call(client, {"POST", "/ledger/accept", {}, body + "}"});
+  const std::string body = ObjectText([&](JsonObject& json) { json.Text("reason", reason); });
+  const auto text = Call(client, {"POST", "/ledger/accept", {}, body});
   if (!text) return Fail(err, text.error());
   out << (client.json ? *text : std::string("ok: new writes are let through")) << "\n";
   return kExitOk;

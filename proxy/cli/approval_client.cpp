@@ -236,23 +236,19 @@ int DecideApproval(const ApiClient& client, const ApprovalWord& word, std::ostre
     err << "recourse: say why with --reason TEXT: the agent is told, and it is kept\n";
     return kExitUsage;
   }
-  std::string body = "{\"reason\":";
-  AppendJsonString(body, word.reason);
+  std::string body = ObjectText([&](JsonObject& json) { json.Text("reason", word.reason); });
   if (is_approve) {
     if (const std::string why = WhyNoApprover(client); !why.empty()) return Fail(err, why);
     const auto digest = DigestMeant(client, word, out, err);
     if (!digest) return digest.error();
-    body += ",\"digest\":";
-    AppendJsonString(body, *digest);
+    AppendMembers(body, [&](JsonObject& json) { json.Text("digest", *digest); });
   }
   if (!word.body_file.empty()) {
     const auto edited = ReadBodyFile(word.body_file);
     if (!edited) return Fail(err, edited.error());
     if (!IsUtf8(*edited)) return Fail(err, "--body: only text can be sent instead");
-    body += ",\"body\":";
-    AppendJsonString(body, *edited);
+    AppendMembers(body, [&](JsonObject& json) { json.Text("body", *edited); });
   }
-  body += "}";
   const auto approval = Show(client,
                              HttpRequest{"POST",
                                          Target(word.operation) + "/" + word.verb,

@@ -9,6 +9,7 @@
 
 #include "filters/ledger/model/row_id.h"
 #include "proxy/base/crypto/openssl_objects.h"
+#include "proxy/base/json/json_object.h"
 #include "proxy/cli/api_call.h"
 #include "proxy/config/config.h"
 #include "proxy/config/files.h"
@@ -88,12 +89,15 @@ int ExportRows(const ApiClient& client, std::uint64_t after, std::ostream& out, 
     const auto rows = static_cast<std::uint64_t>(std::count(page->begin(), page->end(), '\n'));
     const auto row = ParseJson(page->substr(0, page->find('\n')));
     if (!row || rows == 0) return Fail(err, kNotUnderstood);
-    if (next == after &&
-        !printer.Print(fmt::format(
-            R"({{"kind":"export","format":1,"ledger":"{}","row_format":{},"after":{},"base":"{}"}})"
-            "\n",
-            Printable(*ledger, "identity"), Printable(*ledger, "row_format"), RowIdJson(after),
-            Printable(*row, "prev")))) {
+    if (next == after && !printer.Print(ObjectText([&](JsonObject& json) {
+                                          json.Text("kind", "export");
+                                          json.Number("format", 1);
+                                          json.Text("ledger", Printable(*ledger, "identity"));
+                                          json.Raw("row_format", Printable(*ledger, "row_format"));
+                                          json.Raw("after", RowIdJson(after));
+                                          json.Text("base", Printable(*row, "prev"));
+                                        }) +
+                                        "\n")) {
       return Fail(err, kCannotWrite);
     }
     if (!printer.Print(*page)) return Fail(err, kCannotWrite);
@@ -106,10 +110,12 @@ int ExportRows(const ApiClient& client, std::uint64_t after, std::ostream& out, 
                 "what was read is not what the ledger said a moment ago; run: recourse ledger "
                 "verify");
   }
-  const std::string end = fmt::format(R"({{"kind":"end","rows":{},"head":"{}","sha256":"{}"}})"
-                                      "\n",
-                                      next - after, hash, printer.HexDigest());
-  out << end;
+  out << ObjectText([&](JsonObject& json) {
+    json.Text("kind", "end");
+    json.Number("rows", next - after);
+    json.Text("head", hash);
+    json.Text("sha256", printer.HexDigest());
+  }) << "\n";
   return out.flush() ? kExitOk : Fail(err, kCannotWrite);
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "filters/ledger/model/row_id.h"
+#include "proxy/base/json/json_object.h"
 #include "proxy/cli/api_call.h"
 #include "proxy/cli/terminal_text.h"
 #include "proxy/config/config.h"
@@ -178,21 +179,14 @@ std::string_view Outlook(std::string_view phase) {
 }
 
 std::string BodyOf(const FlowOrderArguments& order) {
-  std::string body = "{\"reason\":";
-  AppendJsonString(body, order.reason);
-  if (!order.by.empty()) {
-    body += ",\"by\":";
-    AppendJsonString(body, order.by);
-  }
-  if (order.verb == "resolve") {
-    body += ",\"step\":" + RowIdJson(order.step) + ",\"as\":";
-    AppendJsonString(body, order.as);
-    if (!order.external_ref.empty()) {
-      body += ",\"external_ref\":";
-      AppendJsonString(body, order.external_ref);
-    }
-  }
-  return body + "}";
+  return ObjectText([&](JsonObject& json) {
+    json.Text("reason", order.reason);
+    json.TextIfAny("by", order.by);
+    if (order.verb != "resolve") return;
+    json.Raw("step", RowIdJson(order.step));
+    json.Text("as", order.as);
+    json.TextIfAny("external_ref", order.external_ref);
+  });
 }
 
 // Further parameters of a query.
@@ -297,11 +291,7 @@ int ListFlows(const ApiClient& client, const FlowQuery& query, std::ostream& out
     left -= std::min<std::uint64_t>(left, flows->items.size());
     after = Printable(*page, "next");
     if (client.json) {
-      // The flows' own text, as the server wrote it.
-      const auto first = text->find('[') + 1;
-      const auto last = text->rfind("],\"next\":");
-      if (json.size() > 1 && last > first) json += ",";
-      json.append(*text, first, last - first);
+      AppendItems(json, *text, "flows");
       continue;
     }
     if (flows->items.empty() && !has_header) {

@@ -39,15 +39,12 @@ std::string PageTarget(const OperationQuery& query, std::uint64_t left, const st
 }
 
 std::string BodyOf(const SettleArguments& order) {
-  std::string body;
-  {
-    JsonObject json(body);
+  return ObjectText([&](JsonObject& json) {
     json.Text("as", order.as);
     json.Text("reason", order.reason);
     json.TextIfAny("external_ref", order.external_ref);
     json.TextIfAny("by", order.by);
-  }
-  return body;
+  });
 }
 
 }  // namespace
@@ -67,11 +64,7 @@ int ListOperations(const ApiClient& client, const OperationQuery& query, std::os
     left -= std::min<std::uint64_t>(left, operations->items.size());
     before = Printable(*page, "older");
     if (client.json) {
-      // The operations' own text, as the server wrote it.
-      const auto first = text->find('[') + 1;
-      const auto last = text->rfind("],\"older\":");
-      if (json.size() > 1 && last > first) json += ",";
-      json.append(*text, first, last - first);
+      AppendItems(json, *text, "operations");
       continue;
     }
     if (operations->items.empty() && before.empty() && !is_headed) out << "none\n";

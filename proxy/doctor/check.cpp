@@ -59,9 +59,7 @@ std::string TextOf(const std::vector<Check>& checks, bool has_colours) {
 }
 
 std::string JsonOf(const std::vector<Check>& checks) {
-  std::string out;
-  {
-    JsonObject json(out);
+  return ObjectText([&](JsonObject& json) {
     json.Bool("ok", !HasBad(checks));
     json.Each("checks", checks, [](std::string& to, const Check& check) {
       JsonObject one(to);
@@ -71,8 +69,7 @@ std::string JsonOf(const std::vector<Check>& checks) {
       one.Text("found", check.found);
       one.TextIfAny("mend", check.mend);
     });
-  }
-  return out;
+  });
 }
 
 }  // namespace recourse

@@ -231,27 +231,26 @@ std::string DrillTable(const DrillFindings& findings) {
 
 std::string DrillJson(const DrillFindings& findings) {
   const DrillSums sums = SumsOf(findings);
-  std::string out;
-  {
-    JsonObject json(out);
-    json.Text("policy", findings.policy);
-    json.Bool("kept", sums.is_kept());
-    json.Number("runs", findings.rows.size() - sums.not_run);
-    json.Number("kills", sums.kills);
-    json.Number("broken", sums.broken);
-    json.Number("parked", sums.parked);
-    json.Number("not_reached", sums.not_reached);
-    json.Number("not_run", sums.not_run);
-    json.Number("ms", findings.took.count());
-    json.Each("rows", findings.rows,
-              [&](std::string& to, const DrillRow& row) { AppendRowJson(to, findings, row); });
-    json.Each("skipped", findings.plan.skipped, [](std::string& to, const Skipped& skipped) {
-      JsonObject one(to);
-      one.Text("what", skipped.what);
-      one.Text("why", skipped.why);
-    });
-  }
-  return out + "\n";
+  return ObjectText([&](JsonObject& json) {
+           json.Text("policy", findings.policy);
+           json.Bool("kept", sums.is_kept());
+           json.Number("runs", findings.rows.size() - sums.not_run);
+           json.Number("kills", sums.kills);
+           json.Number("broken", sums.broken);
+           json.Number("parked", sums.parked);
+           json.Number("not_reached", sums.not_reached);
+           json.Number("not_run", sums.not_run);
+           json.Number("ms", findings.took.count());
+           json.Each("rows", findings.rows, [&](std::string& to, const DrillRow& row) {
+             AppendRowJson(to, findings, row);
+           });
+           json.Each("skipped", findings.plan.skipped, [](std::string& to, const Skipped& skipped) {
+             JsonObject one(to);
+             one.Text("what", skipped.what);
+             one.Text("why", skipped.why);
+           });
+         }) +
+         "\n";
 }
 
 }  // namespace recourse

@@ -10,7 +10,7 @@
 #include <memory>
 
 #include "proxy/base/crypto/hash.h"
-#include "proxy/base/json/json.h"
+#include "proxy/base/json/json_object.h"
 #include "proxy/base/limits.h"
 #include "proxy/config/files.h"
 #include "proxy/drill/fast_clock.h"
@@ -215,8 +215,9 @@ void Play::ApproveWhatWaits() {
   if (!list) return;
   for (const Json& one : ItemsAt(*list, "approvals")) {
     if (ScalarText(one, "phase") != "CLAIMED") continue;  // it was said already
-    (void)AskAdmin("POST", "/approvals/" + ScalarText(one, "operation") + "/approve",
-                   R"({"digest":")" + ScalarText(one, "digest") + R"("})");
+    (void)AskAdmin(
+        "POST", "/approvals/" + ScalarText(one, "operation") + "/approve",
+        ObjectText([&](JsonObject& json) { json.Text("digest", ScalarText(one, "digest")); }));
   }
 }
 

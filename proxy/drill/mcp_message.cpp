@@ -1,9 +1,11 @@
 #include "proxy/drill/mcp_message.h"
 
+#include <array>
 #include <string_view>
 #include <utility>
 
 #include "filters/call/call_values.h"
+#include "filters/mcp/mcp_message.h"
 #include "filters/mcp/mcp_request.h"
 #include "policy/model/mcp_names.h"
 
@@ -11,13 +13,6 @@ namespace recourse {
 namespace {
 
 constexpr int kInvalidParams = -32602;
-
-std::string Quoted(std::string_view text) {
-  Json json;
-  json.kind = Json::Kind::kString;
-  json.text = text;
-  return CanonicalJson(json);
-}
 
 const Json* TrueAt(const Json& json, std::string_view pointer) {
   const Json* const value = AtPointer(json, pointer);
@@ -30,12 +25,13 @@ void WriteMcpCall(const Backend& backend, const std::string& tool, const Json& a
                   HttpRequest& request) {
   request.method = "POST";
   request.target = backend.endpoint;
-  request.body = R"({"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":)" +
-                 Quoted(tool) + R"(,"arguments":)" + CanonicalJson(arguments) +
-                 R"(,"_meta":{"io.modelcontextprotocol/protocolVersion":")" +
-                 std::string(kModernMcp) +
-                 R"(","io.modelcontextprotocol/clientInfo":{"name":"drill","version":"1"},)"
-                 R"("io.modelcontextprotocol/clientCapabilities":{}}}})";
+  request.body = McpMessage("1", [&](JsonObject& json) {
+    json.Text("method", kToolsCall);
+    JsonObject params = json.Object("params");
+    params.Text("name", tool);
+    params.Raw("arguments", CanonicalJson(arguments));
+    WriteMcpMeta(params, kModernMcp);
+  });
   SetHeader(request.headers, "Content-Type", "application/json");
   SetHeader(request.headers, "Accept", "application/json, text/event-stream");
   SetHeader(request.headers, "MCP-Protocol-Version", std::string(kModernMcp));
@@ -54,14 +50,22 @@ std::optional<McpCall> ReadMcpCall(const Backend& backend, const HttpRequest& re
 }
 
 HttpResponse McpAnswer(const McpCall& call, const HttpResponse& output) {
-  std::string body = R"({"jsonrpc":"2.0","id":)" + call.id;
-  if (output.status < 200 || output.status > 299) {
-    body += R"(,"error":{"code":)" + std::to_string(kInvalidParams) +
-            R"(,"message":"refused by the drill"}})";
-  } else {
-    body += R"(,"result":{"resultType":"complete","content":[{"type":"text","text":)" +
-            Quoted(output.body) + R"(}],"structuredContent":)" + output.body + "}}";
-  }
+  std::string body = McpMessage(call.id, [&](JsonObject& json) {
+    if (output.status < 200 || output.status > 299) {
+      JsonObject error = json.Object("error");
+      error.Number("code", kInvalidParams);
+      error.Text("message", "refused by the drill");
+      return;
+    }
+    JsonObject result = json.Object("result");
+    result.Text("resultType", "complete");
+    result.Each("content", std::array{output.body}, [](std::string& out, const std::string& text) {
+      JsonObject item(out);
+      item.Text("type", "text");
+      item.Text("text", text);
+    });
+    result.Raw("structuredContent", output.body);
+  });
   return {200, "", {{"Content-Type", "application/json"}}, std::move(body)};
 }
 

@@ -26,9 +26,7 @@ std::vector<std::string> TextsAt(const Json& json, std::string_view name) {
 
 std::string ToJson(const RunResult& result) {
   const DrillVerdict& verdict = result.verdict;
-  std::string out;
-  {
-    JsonObject json(out);
+  return ObjectText([&](JsonObject& json) {
     json.Number("v", 1);
     json.Number("effects", verdict.effects);
     json.Number("undone", verdict.undone);
@@ -38,8 +36,7 @@ std::string ToJson(const RunResult& result) {
     json.Texts("commits", result.commits);
     json.Number("struck", result.struck);
     json.Texts("story", result.story);
-  }
-  return out;
+  });
 }
 
 std::optional<RunResult> RunResultFromJson(const std::string& text) {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 
+#include "proxy/base/json/json_object.h"
 #include "proxy/base/limits.h"
 #include "proxy/base/log/log.h"
 #include "proxy/config/files.h"
@@ -72,8 +73,11 @@ class Injector {
     const std::string listen = std::to_string(reviews_->endpoint().port());
     const std::string probes = std::to_string(probes_->endpoint().port());
     if (!config_.ports_file.empty()) {
-      const auto written = WriteFileAtomically(
-          config_.ports_file, "{\"listen\":" + listen + ",\"probes\":" + probes + "}\n");
+      const auto written =
+          WriteFileAtomically(config_.ports_file, ObjectText([&](JsonObject& json) {
+                                                    json.Raw("listen", listen);
+                                                    json.Raw("probes", probes);
+                                                  }) + "\n");
       if (!written) throw StartupError(kExitRuntime, "--ports-file: " + written.error());
     }
     Log(LogLevel::kInfo, "ready", {{"listen", listen}, {"probes", probes}});

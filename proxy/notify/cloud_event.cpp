@@ -24,9 +24,7 @@ std::string CloudEvent(std::string_view news, std::string_view ledger) {
   const std::string type = ScalarText(*data, "type");
   const std::string number = FirstOf(*data, "number", "row");
   const std::string time = FirstOf(*data, "since", "changed", "time");
-  std::string out;
-  {
-    JsonObject json(out);
+  return ObjectText([&](JsonObject& json) {
     json.Text("specversion", "1.0");
     json.Text("id", type + "/" + number + "/" + time);
     json.Text("source", "/recourse/ledgers/" + std::string(ledger));
@@ -35,8 +33,7 @@ std::string CloudEvent(std::string_view news, std::string_view ledger) {
     json.Text("time", time);
     json.Text("datacontenttype", "application/json");
     json.Raw("data", news);
-  }
-  return out;
+  });
 }
 
 }  // namespace recourse

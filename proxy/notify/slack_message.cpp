@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "proxy/base/json/json.h"
+#include "proxy/base/json/json_object.h"
 
 namespace recourse {
 namespace {
@@ -63,13 +63,17 @@ std::string SlackMessage(const Notice& notice) {
     lines += line;
   }
   lines += "\nSee: " + Harmless(notice.command);
-  std::string out = "{\"text\":";
-  AppendJsonString(out, title);
-  out +=
-      ",\"mrkdwn\":false,\"blocks\":[{\"type\":\"section\",\"text\":{\"type\":\"plain_text\","
-      "\"emoji\":false,\"text\":";
-  AppendJsonString(out, lines);
-  return out + "}}]}";
+  return ObjectText([&](JsonObject& json) {
+    json.Text("text", title);
+    json.Bool("mrkdwn", false);
+    JsonList blocks = json.List("blocks");
+    JsonObject section = blocks.Object();
+    section.Text("type", "section");
+    JsonObject text = section.Object("text");
+    text.Text("type", "plain_text");
+    text.Bool("emoji", false);
+    text.Text("text", lines);
+  });
 }
 
 }  // namespace recourse

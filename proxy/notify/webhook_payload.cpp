@@ -56,21 +56,20 @@ std::string NewsOfParked(const FlowState& state, const std::vector<std::string>&
   }
   std::string body;
   AppendFlowLine(body, state);
-  body.pop_back();
-  body += ",\"type\":\"";
-  body += IsStopped(state) ? "flow.stopped" : "flow.needs_human";
-  body += "\",\"command\":\"" + command + "\"";
-  body += ",\"steps\":[";
-  for (std::size_t i = 0; i < std::min(tools.size(), state.steps.size()); ++i) {
-    const FlowStep& step = state.steps[i];
-    if (i > 0) body.push_back(',');
-    JsonObject json(body);
-    json.Raw("step", RowIdJson(step.operation));
-    json.Text("tool", tools[i]);
-    json.Text("phase", NameOf(step.phase));
-    json.Text("undo_phase", step.undo == 0 ? std::string_view() : NameOf(step.undo_phase));
-  }
-  return body + "]}";
+  AppendMembers(body, [&](JsonObject& json) {
+    json.Text("type", IsStopped(state) ? "flow.stopped" : "flow.needs_human");
+    json.Text("command", command);
+    JsonList steps = json.List("steps");
+    for (std::size_t i = 0; i < std::min(tools.size(), state.steps.size()); ++i) {
+      const FlowStep& step = state.steps[i];
+      JsonObject line = steps.Object();
+      line.Raw("step", RowIdJson(step.operation));
+      line.Text("tool", tools[i]);
+      line.Text("phase", NameOf(step.phase));
+      line.Text("undo_phase", step.undo == 0 ? std::string_view() : NameOf(step.undo_phase));
+    }
+  });
+  return body;
 }
 
 std::string NewsOfUnknown(const Event& unknown, NewsForm form) {
@@ -86,16 +85,13 @@ std::string NewsOfUnknown(const Event& unknown, NewsForm form) {
                           {"since", since}},
                          command});
   }
-  std::string body;
-  {
-    JsonObject json(body);
+  return ObjectText([&](JsonObject& json) {
     WriteCall(json, "operation.unknown", unknown);
     json.Text("since", since);
     json.Text("cause", NameOf(unknown.cause));
     json.Number("attempt", unknown.attempt);
     json.Text("command", command);
-  }
-  return body;
+  });
 }
 
 std::string NewsOfAsked(const Event& claim, NewsForm form) {
@@ -114,9 +110,7 @@ std::string NewsOfAsked(const Event& claim, NewsForm form) {
                           {"until", expires}},
                          command});
   }
-  std::string body;
-  {
-    JsonObject json(body);
+  return ObjectText([&](JsonObject& json) {
     WriteCall(json, "approval.needed", claim);
     json.Number("needs", facts.needed);
     json.Texts("by", facts.by);
@@ -125,8 +119,7 @@ std::string NewsOfAsked(const Event& claim, NewsForm form) {
     json.Text("since", since);
     json.Text("expires", expires);
     json.Text("command", command);
-  }
-  return body;
+  });
 }
 
 }  // namespace recourse

@@ -6,64 +6,50 @@
 #include <utility>
 
 #include "filters/ledger/model/row_id.h"
-#include "proxy/base/json/json.h"
+#include "proxy/base/json/json_object.h"
 #include "proxy/report/report_text.h"
 
 namespace recourse {
 namespace {
 
-std::string Quoted(std::string_view text) {
-  std::string out;
-  AppendJsonString(out, text);
-  return out;
-}
-
 std::string Seconds(std::int64_t ms) { return fmt::format("{}.{:03}", ms / 1000, ms % 1000); }
 
-std::string Counts(const std::map<std::string, std::uint64_t>& counts) {
-  std::string out = "{";
-  for (const auto& [name, count] : counts) {
-    if (out.size() > 1) out += ",";
-    out += Quoted(name) + ":" + std::to_string(count);
+void WriteCounts(JsonObject& json, std::string_view name,
+                 const std::map<std::string, std::uint64_t>& counts) {
+  JsonObject object = json.Object(name);
+  for (const auto& [of, count] : counts) object.ForeignValue(of) += std::to_string(count);
+}
+
+void WriteExample(JsonObject& json, const ReportExample& example) {
+  json.Raw("first", RowIdJson(example.first));
+  json.Raw("repeat", RowIdJson(example.repeat));
+  json.Raw("seconds", Seconds(example.between_ms));
+  json.Text("first_trace", example.first_trace);
+  json.Text("repeat_trace", example.repeat_trace);
+  json.Text("path", example.path);
+}
+
+void WriteDuplicate(JsonObject& json, const DuplicateLine& line) {
+  json.Text("tool", line.tool);
+  json.Number("repeats", line.repeats);
+  json.Number("double_effects", line.double_effects);
+  json.Number("possible_double_effects", line.possible_effects);
+  {
+    JsonObject seconds = json.Object("seconds");
+    seconds.Raw("min", Seconds(line.min_ms));
+    seconds.Raw("median", Seconds(line.median_ms));
+    seconds.Raw("max", Seconds(line.max_ms));
   }
-  return out + "}";
+  WriteCounts(json, "verdicts", line.verdicts);
+  json.Objects("examples", line.examples, WriteExample);
 }
 
-template <class Line, class Write>
-std::string List(const std::vector<Line>& lines, Write write) {
-  std::string out = "[";
-  for (const Line& line : lines) {
-    if (out.size() > 1) out += ",";
-    out += write(line);
-  }
-  return out + "]";
-}
-
-std::string Example(const ReportExample& example) {
-  return fmt::format(
-      R"({{"first":{},"repeat":{},"seconds":{},"first_trace":{},"repeat_trace":{},"path":{}}})",
-      RowIdJson(example.first), RowIdJson(example.repeat), Seconds(example.between_ms),
-      Quoted(example.first_trace), Quoted(example.repeat_trace), Quoted(example.path));
-}
-
-std::string Duplicate(const DuplicateLine& line) {
-  return fmt::format(R"({{"tool":{},"repeats":{},"double_effects":{},"possible_double_effects":{},)"
-                     R"("seconds":{{"min":{},"median":{},"max":{}}},"verdicts":{},"examples":{}}})",
-                     Quoted(line.tool), line.repeats, line.double_effects, line.possible_effects,
-                     Seconds(line.min_ms), Seconds(line.median_ms), Seconds(line.max_ms),
-                     Counts(line.verdicts), List(line.examples, Example));
-}
-
-std::string Unlisted(const UnlistedLine& line) {
-  return fmt::format(R"({{"backend":{},"effect":{},"method":{},"path":{},"calls":{}}})",
-                     Quoted(line.backend), Quoted(line.effect), Quoted(line.method),
-                     Quoted(line.path), line.calls);
-}
-
-std::string Refused(const RefusedLine& line) {
-  return fmt::format(R"({{"backend":{},"effect":{},"method":{},"path":{},"reason":{},"calls":{}}})",
-                     Quoted(line.backend), Quoted(line.effect), Quoted(line.method),
-                     Quoted(line.path), Quoted(line.reason), line.calls);
+// Of a call that no tool matches.
+void WriteCall(JsonObject& json, const auto& line) {
+  json.Text("backend", line.backend);
+  json.Text("effect", line.effect);
+  json.Text("method", line.method);
+  json.Text("path", line.path);
 }
 
 // What a trouble with a key means for the calls, and what to change where that is not meant.
@@ -91,46 +77,81 @@ std::vector<Line> Joined(std::vector<Line> lines, const std::vector<Line>& more)
   return lines;
 }
 
+void WriteUnlisted(JsonObject& json, const UnlistedLine& line) {
+  WriteCall(json, line);
+  json.Number("calls", line.calls);
+}
+
+void WriteRefused(JsonObject& json, const RefusedLine& line) {
+  WriteCall(json, line);
+  json.Text("reason", line.reason);
+  json.Number("calls", line.calls);
+}
+
+void WriteKey(JsonObject& json, const KeyLine& line) {
+  json.Text("tool", line.tool);
+  json.Text("trouble", line.trouble);
+  json.Number("calls", line.calls);
+  json.Raw("example", RowIdJson(line.example));
+  json.Text("means", MeaningOf(line.trouble));
+}
+
+void WriteDifference(JsonObject& json, const DifferenceLine& line) {
+  json.Text("tool", line.tool);
+  json.Text("field", line.field);
+  json.Number("calls", line.calls);
+}
+
+void WriteLines(JsonObject& json, const Report& report) {
+  json.Objects("duplicates", report.duplicates, WriteDuplicate);
+  json.Objects("unknown", report.unknown, [](JsonObject& to, const UnknownLine& line) {
+    to.Text("tool", line.tool);
+    to.Text("cause", line.cause);
+    to.Number("calls", line.calls);
+    to.Number("open", line.open);
+    to.Raw("example", RowIdJson(line.example));
+  });
+  json.Objects("held", report.held, [](JsonObject& to, const HeldLine& line) {
+    to.Text("tool", line.tool);
+    to.Text("verdict", line.verdict);
+    to.Number("calls", line.calls);
+    to.Raw("example", RowIdJson(line.example));
+  });
+  json.Objects("without_undo", report.without_undo,
+               [](JsonObject& to, const WithoutUndoLine& line) {
+                 to.Text("tool", line.tool);
+                 to.Number("calls", line.calls);
+                 to.Bool("explained", line.is_explained);
+                 to.Text("why", line.why);
+               });
+}
+
 }  // namespace
 
 std::string ReportJson(const Report& report, const ReportExtras& extras) {
-  std::string out = fmt::format(
-      R"({{"mode":{},"since":{},"until":{},"events":{},"calls":{},"outcomes":{},"verdicts":{},)"
-      R"("repeats":{},"double_effects":{},"possible_double_effects":{},)",
-      Quoted(extras.mode), Quoted(extras.since), Quoted(extras.until), report.events, report.calls,
-      Counts(report.outcomes), Counts(report.verdicts), report.repeats, report.double_effects,
-      report.possible_effects);
-  out += "\"duplicates\":" + List(report.duplicates, Duplicate);
-  out += ",\"unknown\":" + List(report.unknown, [](const UnknownLine& line) {
-           return fmt::format(R"({{"tool":{},"cause":{},"calls":{},"open":{},"example":{}}})",
-                              Quoted(line.tool), Quoted(line.cause), line.calls, line.open,
-                              RowIdJson(line.example));
-         });
-  out += ",\"held\":" + List(report.held, [](const HeldLine& line) {
-           return fmt::format(R"({{"tool":{},"verdict":{},"calls":{},"example":{}}})",
-                              Quoted(line.tool), Quoted(line.verdict), line.calls,
-                              RowIdJson(line.example));
-         });
-  out += ",\"without_undo\":" + List(report.without_undo, [](const WithoutUndoLine& line) {
-           return fmt::format(R"({{"tool":{},"calls":{},"explained":{},"why":{}}})",
-                              Quoted(line.tool), line.calls, line.is_explained, Quoted(line.why));
-         });
-  out += ",\"unlisted\":" + List(Joined(report.unlisted, extras.unlisted_reads), Unlisted);
-  out += fmt::format(R"(,"unlisted_reads_since":{},"unlisted_other":{},"refused":)",
-                     Quoted(extras.started), extras.unlisted_other);
-  out += List(Joined(report.refused, extras.refused), Refused) + ",\"keys\":";
-  out += List(report.keys, [](const KeyLine& line) {
-    return fmt::format(R"({{"tool":{},"trouble":{},"calls":{},"example":{},"means":{}}})",
-                       Quoted(line.tool), Quoted(line.trouble), line.calls, RowIdJson(line.example),
-                       Quoted(MeaningOf(line.trouble)));
+  return ObjectText([&](JsonObject& json) {
+    json.Text("mode", extras.mode);
+    json.Text("since", extras.since);
+    json.Text("until", extras.until);
+    json.Number("events", report.events);
+    json.Number("calls", report.calls);
+    WriteCounts(json, "outcomes", report.outcomes);
+    WriteCounts(json, "verdicts", report.verdicts);
+    json.Number("repeats", report.repeats);
+    json.Number("double_effects", report.double_effects);
+    json.Number("possible_double_effects", report.possible_effects);
+    WriteLines(json, report);
+    json.Objects("unlisted", Joined(report.unlisted, extras.unlisted_reads), WriteUnlisted);
+    json.Text("unlisted_reads_since", extras.started);
+    json.Number("unlisted_other", extras.unlisted_other);
+    json.Objects("refused", Joined(report.refused, extras.refused), WriteRefused);
+    json.Objects("keys", report.keys, WriteKey);
+    json.Objects("differences", extras.differences, WriteDifference);
+    json.Raw("flow_counts", ToJson(extras.flow_counts));
+    json.Number("not_recorded", extras.not_recorded);
+    json.Number("replays", extras.replays);
+    json.Bool("cut", report.is_cut || extras.refused_other > 0 || extras.differences_other > 0);
   });
-  out += ",\"differences\":" + List(extras.differences, [](const DifferenceLine& line) {
-           return fmt::format(R"({{"tool":{},"field":{},"calls":{}}})", Quoted(line.tool),
-                              Quoted(line.field), line.calls);
-         });
-  const bool is_cut = report.is_cut || extras.refused_other > 0 || extras.differences_other > 0;
-  return out + fmt::format(R"(,"flow_counts":{},"not_recorded":{},"replays":{},"cut":{}}})",
-                           ToJson(extras.flow_counts), extras.not_recorded, extras.replays, is_cut);
 }
 
 }  // namespace recourse

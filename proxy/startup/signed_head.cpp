@@ -23,17 +23,14 @@ bool IsSignedBy(EVP_PKEY& key, const SignedHead& head) {
 }
 
 std::string ToJson(const SignedHead& head) {
-  std::string out;
-  {
-    JsonObject json(out);
+  return ObjectText([&](JsonObject& json) {
     json.Text("type", "ledger.head");
     json.Text("ledger", ToHex(head.ledger));
     json.Raw("row", RowIdJson(head.row));
     json.Text("hash", ToHex(head.hash));
     json.Text("time", head.time);
     json.Text("signature", head.signature);
-  }
-  return out;
+  });
 }
 
 std::expected<SignedHead, std::string> ParseSignedHead(std::string_view line) {

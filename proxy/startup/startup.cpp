@@ -17,6 +17,7 @@
 #include "filters/ledger/open/open.h"
 #include "policy/uri/ledger_url.h"
 #include "proxy/admin/access/approver_check.h"
+#include "proxy/base/json/json_object.h"
 #include "proxy/base/log/log.h"
 #include "proxy/config/files.h"
 #include "proxy/reload/policy_watch.h"
@@ -299,8 +300,12 @@ std::shared_ptr<const TlsServer> ServerTls::Refresh(FileState::Look look) {
 void WritePortsOrThrow(const std::string& path, std::uint16_t listen, std::uint16_t admin,
                        std::uint16_t probes) {
   if (path.empty()) return;
-  const std::string text =
-      fmt::format("{{\"listen\":{},\"admin\":{},\"probes\":{}}}\n", listen, admin, probes);
+  const std::string text = ObjectText([&](JsonObject& json) {
+                             json.Number("listen", listen);
+                             json.Number("admin", admin);
+                             json.Number("probes", probes);
+                           }) +
+                           "\n";
   if (auto written = WriteFileAtomically(path, text); !written) {
     throw StartupError(kExitRuntime, "--ports-file: " + written.error());
   }

@@ -5,7 +5,7 @@
 #include <charconv>
 
 #include "filters/ledger/model/row_id.h"
-#include "proxy/base/json/json.h"
+#include "proxy/base/json/json_object.h"
 
 namespace recourse {
 namespace {
@@ -24,34 +24,27 @@ std::string_view KnownMethod(std::string_view method) {
 // Writes a list of attributes.
 class Attributes {
  public:
-  explicit Attributes(std::string& out) : out_(out) { out_ += "\"attributes\":["; }
+  explicit Attributes(JsonObject& of) : list_(of.List("attributes")) {}
   void Text(std::string_view key, std::string_view value) {
-    if (value.empty()) return;
-    Begin(key, "stringValue");
-    AppendJsonString(out_, value);
-    out_ += "}}";
+    if (!value.empty()) Add(key, [&](JsonObject& json) { json.Text("stringValue", value); });
   }
   // 64-bit integers are strings in the JSON encoding.
   void Number(std::string_view key, std::int64_t value) {
-    Begin(key, "intValue");
-    out_ += "\"" + std::to_string(value) + "\"}}";
+    Add(key, [&](JsonObject& json) { json.Text("intValue", std::to_string(value)); });
   }
   void Flag(std::string_view key, bool value) {
-    Begin(key, "boolValue");
-    out_ += value ? "true}}" : "false}}";
+    Add(key, [&](JsonObject& json) { json.Bool("boolValue", value); });
   }
-  void End() { out_ += "]"; }
 
  private:
-  void Begin(std::string_view key, std::string_view type) {
-    if (out_.back() != '[') out_ += ",";
-    out_ += "{\"key\":\"";
-    out_ += key;
-    out_ += "\",\"value\":{\"";
-    out_ += type;
-    out_ += "\":";
+  void Add(std::string_view key, auto write) {
+    JsonObject attribute = list_.Object();
+    attribute.Text("key", key);
+    JsonObject value = attribute.Object("value");
+    write(value);
   }
-  std::string& out_;
+
+  JsonList list_;
 };
 
 bool IsError(const Span& span) {
@@ -104,8 +97,8 @@ void DescribeTool(const Span& span, Attributes& attributes) {
   attributes.Text("gen_ai.tool.name", is_of_http ? span.tool->name : span.mcp_name);
 }
 
-void Describe(const Span& span, std::string& out) {
-  Attributes attributes(out);
+void Describe(const Span& span, JsonObject& json) {
+  Attributes attributes(json);
   const std::string_view method = KnownMethod(span.method.view());
   attributes.Text("http.request.method", method);
   if (method == "_OTHER") attributes.Text("http.request.method_original", span.method.view());
@@ -139,7 +132,6 @@ void Describe(const Span& span, std::string& out) {
     attributes.Flag("recourse.replayed", span.is_replayed);
   }
   DescribeTool(span, attributes);
-  attributes.End();
 }
 
 std::string Nanoseconds(MonoTime at, std::chrono::nanoseconds offset) {
@@ -148,30 +140,40 @@ std::string Nanoseconds(MonoTime at, std::chrono::nanoseconds offset) {
           .count());
 }
 
-void AppendSpan(const Span& span, std::chrono::nanoseconds offset, std::string& out) {
-  out += "{\"traceId\":\"";
-  out += span.trace.view();
-  out += "\",\"spanId\":\"";
-  out += span.id.view();
-  if (!span.parent.view().empty()) {
-    out += "\",\"parentSpanId\":\"";
-    out += span.parent.view();
-  }
-  out += "\",\"name\":";
-  AppendJsonString(out, NameOf(span));
-  out += ",\"kind\":" + std::to_string(span.of == Span::Of::kCall ? kServerSpan : kClientSpan);
-  out += ",\"startTimeUnixNano\":\"" + Nanoseconds(span.began, offset);
-  out += "\",\"endTimeUnixNano\":\"" + Nanoseconds(span.ended, offset) + "\",";
-  Describe(span, out);
+void WriteSpan(JsonObject& json, const Span& span, std::chrono::nanoseconds offset) {
+  json.Text("traceId", span.trace.view());
+  json.Text("spanId", span.id.view());
+  json.TextIfAny("parentSpanId", span.parent.view());
+  json.Text("name", NameOf(span));
+  json.Number("kind", span.of == Span::Of::kCall ? kServerSpan : kClientSpan);
+  json.Text("startTimeUnixNano", Nanoseconds(span.began, offset));
+  json.Text("endTimeUnixNano", Nanoseconds(span.ended, offset));
+  Describe(span, json);
   if (!span.linked.view().empty()) {
-    out += ",\"links\":[{\"traceId\":\"";
-    out += span.linked_trace.view();
-    out += "\",\"spanId\":\"";
-    out += span.linked.view();
-    out += "\"}]";
+    JsonList links = json.List("links");
+    JsonObject link = links.Object();
+    link.Text("traceId", span.linked_trace.view());
+    link.Text("spanId", span.linked.view());
   }
-  out += IsError(span) ? ",\"status\":{\"code\":" + std::to_string(kErrorStatus) + "}}"
-                       : ",\"status\":{}}";
+  JsonObject status = json.Object("status");
+  if (IsError(span)) status.Number("code", kErrorStatus);
+}
+
+void WriteResource(JsonObject& json, const ResourceAttributes& resource) {
+  JsonObject of = json.Object("resource");
+  Attributes attributes(of);
+  std::vector<std::string_view> told;
+  for (const auto& [name, value] : resource) {
+    if (std::ranges::find(told, name) != told.end()) continue;
+    told.push_back(name);
+    attributes.Text(name, value);
+  }
+}
+
+void WriteScope(JsonObject& json) {
+  JsonObject scope = json.Object("scope");
+  scope.Text("name", "recourse");
+  scope.Text("version", RECOURSE_VERSION);
 }
 
 std::string_view Trim(std::string_view text) {
@@ -206,22 +208,16 @@ std::string OtlpBody(std::span<const Span> spans, const ResourceAttributes& reso
   using std::chrono::nanoseconds;
   const nanoseconds offset = duration_cast<nanoseconds>(wall.time_since_epoch()) -
                              duration_cast<nanoseconds>(mono.time_since_epoch());
-  std::string out = "{\"resourceSpans\":[{\"resource\":{";
-  Attributes attributes(out);
-  std::vector<std::string_view> told;
-  for (const auto& [name, value] : resource) {
-    if (std::ranges::find(told, name) != told.end()) continue;
-    told.push_back(name);
-    attributes.Text(name, value);
-  }
-  attributes.End();
-  out += "},\"scopeSpans\":[{\"scope\":{\"name\":\"recourse\",\"version\":\"" RECOURSE_VERSION
-         "\"},\"spans\":[";
-  for (const Span& span : spans) {
-    if (out.back() != '[') out += ",";
-    AppendSpan(span, offset, out);
-  }
-  return out + "]}]}]}";
+  return ObjectText([&](JsonObject& json) {
+    JsonList resources = json.List("resourceSpans");
+    JsonObject of_resource = resources.Object();
+    WriteResource(of_resource, resource);
+    JsonList scopes = of_resource.List("scopeSpans");
+    JsonObject of_scope = scopes.Object();
+    WriteScope(of_scope);
+    of_scope.Objects("spans", spans,
+                     [&](JsonObject& to, const Span& span) { WriteSpan(to, span, offset); });
+  });
 }
 
 ExportVerdict JudgeExport(int status, std::string_view body) {

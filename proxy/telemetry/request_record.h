@@ -108,7 +108,7 @@ class RequestLog {
   std::vector<Common> common_;         // by tool; the last one of unlisted calls
   std::string tail_;                   // ,"policy":"..."}
   std::int64_t second_ = -1;
-  std::string second_text_;  // {"ts":"2026-11-20T10:00:00.
+  std::string second_text_;  // {"ts":"2026-11-20T10:00:00.000Z"
 };
 
 }  // namespace recourse

@@ -20,9 +20,10 @@ std::uint64_t HashIn(std::string_view hex) {
 
 void PutValues(JsonObject& json, std::string_view name, const std::vector<SeenValue>& values) {
   json.Each(name, values, [](std::string& out, const SeenValue& value) {
-    out += '[';
-    AppendJsonString(out, value.place);
-    out += ",\"" + HexOf(value.hash) + "\",\"" + static_cast<char>(value.kind) + "\"]";
+    JsonList parts(out);
+    parts.Text(value.place);
+    parts.Text(HexOf(value.hash));
+    parts.Text(std::string(1, static_cast<char>(value.kind)));
   });
 }
 
@@ -41,9 +42,7 @@ std::vector<SeenValue> ValuesIn(const Json& object, std::string_view name) {
 }  // namespace
 
 std::string TextOf(const Sighting& sighting) {
-  std::string out;
-  {
-    JsonObject json(out);
+  return ObjectText([&](JsonObject& json) {
     json.Number("at", sighting.wall_ms);
     json.Text("backend", sighting.backend);
     json.Text("method", sighting.method);
@@ -52,9 +51,9 @@ std::string TextOf(const Sighting& sighting) {
     json.Text("trace", HexOf(sighting.trace));
     json.Text("key", HexOf(sighting.agent_key));
     json.Each("path", sighting.path, [](std::string& to, const SeenSegment& segment) {
-      to += '[';
-      AppendJsonString(to, segment.word);
-      to += ",\"" + HexOf(segment.hash) + "\"]";
+      JsonList parts(to);
+      parts.Text(segment.word);
+      parts.Text(HexOf(segment.hash));
     });
     PutValues(json, "query", sighting.query);
     json.Text("form", std::string(1, static_cast<char>(sighting.form)));
@@ -62,8 +61,7 @@ std::string TextOf(const Sighting& sighting) {
     json.Number("status", sighting.status);
     json.Bool("delivered", sighting.is_delivered);
     PutValues(json, "answer", sighting.answer);
-  }
-  return out;
+  });
 }
 
 bool ReadSighting(std::string_view text, Sighting& sighting) {

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "proxy/base/json/json_line.h"
+
 namespace recourse::json_object_test {
 namespace {
 
@@ -48,6 +50,43 @@ TEST(JsonObjectTest, AnArrayLeavesOutWhatIsNotWritten) {
     const JsonObject json(out);
   }
   EXPECT_EQ(out, "{}");
+}
+
+TEST(JsonObjectTest, MembersJoinThoseThatAreThere) {
+  const auto one = [](JsonObject& json) { json.Number("one", 1); };
+  std::string behind = ObjectText(one), alone = "{}", front = R"({"a":{ "b":2},"c":{ }})";
+  AppendMembers(behind, one);
+  EXPECT_EQ(behind, R"({"one":1,"one":1})");
+  AppendMembers(alone, one);
+  EXPECT_EQ(alone, R"({"one":1})");
+  PrependMembers(front, front.find("{ }"), one);
+  PrependMembers(front, front.find("{ \"b"), one);
+  EXPECT_EQ(front, R"({"a":{"one":1, "b":2},"c":{"one":1 }})");
+}
+
+TEST(JsonObjectTest, ValuesOfOthersStayAsTheyCame) {
+  const auto value = ParseJson(R"({"a \"b\"":[1.50,-2e70,null,{}],"c":[true,"\u0001"]})");
+  ASSERT_TRUE(value);
+  std::string out;
+  EXPECT_TRUE(AppendPlainJson(out, *value));
+  EXPECT_EQ(out, R"({"a \"b\"":[1.5,-2e70,null,{}],"c":[true,"\u0001"]})");
+  EXPECT_FALSE(AppendPlainJson(out, *value, 20));
+}
+
+TEST(JsonLineTest, WritesWhatAnObjectWouldSay) {
+  JsonLine line;
+  line.Raw(R"({"ts":"x.000Z")");
+  line.ThreeAt(9, 7);
+  line.PlainIfAny<"plain">(std::string_view("p"));
+  line.PlainIfAny<"nothing">(std::string_view());
+  line.TextIfAny<"text">("a\"b");
+  line.Number<"n">(7);
+  line.Bool<"yes">(true);
+  line.Millis<"ms">(std::chrono::microseconds(12'034));
+  line.Members(R"({"a":1,"b":false})");
+  line.Raw("}");
+  EXPECT_EQ(line.view(), R"({"ts":"x.007Z","plain":"p","text":"a\"b","n":7,"yes":true,)"
+                         R"("ms":12.034,"a":1,"b":false})");
 }
 
 }  // namespace

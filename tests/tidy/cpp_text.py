@@ -23,6 +23,29 @@ def blank_comments_and_strings(text):
     return _TOKEN.sub(blank, text)
 
 
+_TEXT = re.compile(
+    r'R"(?P<mark>[^()\\\s]{0,16})\((?P<raw>.*?)\)(?P=mark)"|"(?P<plain>.*)"', re.DOTALL)
+
+
+def literals(text):
+    """Yields (line, text) of each string literal; those that follow each other are one."""
+    begin, end, parts = 0, 0, []
+    for match in _TOKEN.finditer(text):
+        token = match.group()
+        if token.startswith(("/", "'")):
+            continue
+        if parts and text[end:match.start()].strip():
+            yield text.count("\n", 0, begin) + 1, "".join(parts)
+            parts = []
+        if not parts:
+            begin = match.start()
+        found, end = _TEXT.fullmatch(token), match.end()
+        plain = found["plain"]
+        parts.append(found["raw"] if plain is None else plain.replace('\\"', '"'))
+    if parts:
+        yield text.count("\n", 0, begin) + 1, "".join(parts)
+
+
 _SCOPE = re.compile(r"\b(namespace|class|struct|union|enum|extern)\b")
 _CONTROL = re.compile(r"^(if|for|while|switch|catch|else|do|try|return)\b")
 _FUNCTION_TAIL = re.compile(

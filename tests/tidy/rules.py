@@ -95,6 +95,11 @@ BANNED_CODE = [
     (r"\bMDB_\w+", r"filters/ledger/lmdb/|tests/|bench/", "speak to the Ledger interface"),
 ]
 
+# A literal that is a piece of JSON: a member's name in quotes and its colon, in a text whose braces
+# are no pairs, or doubled for fmt.
+JSON_HOME = r"proxy/base/json/|policy/language/schema"
+JSON_NAME = re.compile(r'"[\w./-]*":|^":')
+
 # (pattern of a dotted name in Python code, where it may stand, what to do instead)
 BANNED_PYTHON = [
     # Clients do as real agents do; a benchmark measures in time.

@@ -147,6 +147,7 @@ class Tidy:
         code = cpp_text.blank_comments_and_strings(text)
         self.check_includes(path, text, code)
         self.check_banned_code(path, code)
+        self.check_json(path, text)
         self.check_types(path, code)
         self.check_built(path, cmake)
         self.check_room_size(path)
@@ -220,6 +221,16 @@ class Tidy:
                 number = code.count("\n", 0, match.start()) + 1
                 found = match.group().strip()
                 self.report(path, number, f"'{found}' may not stand here: {instead}")
+
+    def check_json(self, path, text):
+        if not path.startswith(rules.PRODUCT) or re.match(rules.JSON_HOME, path):
+            return
+        for line, literal in cpp_text.literals(text):
+            is_whole = (literal.count("{") == literal.count("}") > 0 and "{{" not in literal
+                        and not literal.startswith(","))
+            if rules.JSON_NAME.search(literal) and not is_whole:
+                self.report(path, line, "a piece of JSON may not stand here: write it with "
+                            "JsonObject (proxy/base/json/json_object.h)")
 
     def check_built(self, path, cmake):
         folder = folder_of(path)

@@ -16,7 +16,7 @@ namespace {
 constexpr unsigned int kNamedDatabasesMax = 8;
 
 // LMDB checks what it maps here and there, and ends the process when it is nonsense.
-void OnAssert(MDB_env*, const char*) { MapFault("a page of it is damaged"); }
+void OnAssert(MDB_env*, const char*) { MapFault(MapTrouble::kDamagedPage); }
 
 }  // namespace
 

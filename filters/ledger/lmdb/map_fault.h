@@ -2,6 +2,8 @@
 // ends. Nothing that was read through such a map may be told to anybody.
 #pragma once
 
+#include <cstdint>
+
 namespace recourse {
 
 // From now on a SIGBUS (a mapped page that the file no longer has) or a failed check inside LMDB
@@ -10,7 +12,8 @@ namespace recourse {
 void ExitOnMapFault(int exit_code);
 
 // Ends the process as described, or with abort() when ExitOnMapFault was never called.
-// Async-signal-safe; `what` ends up inside a JSON string and is written as it is.
-[[noreturn]] void MapFault(const char* what);
+// Async-signal-safe.
+enum class MapTrouble : std::uint8_t { kUnreadable, kDamagedPage };
+[[noreturn]] void MapFault(MapTrouble trouble);
 
 }  // namespace recourse

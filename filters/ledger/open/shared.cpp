@@ -63,11 +63,9 @@ std::string_view NameOfWork(std::int64_t kind) {
 }
 
 void WriteStreams(JsonObject& json, const PgRows& rows) {
-  std::string& out = json.Value("streams");
-  out.push_back('[');
+  JsonList streams = json.List("streams");
   for (int row = 0; row < rows.size(); ++row) {
-    if (row > 0) out.push_back(',');
-    JsonObject stream(out);
+    JsonObject stream = streams.Object();
     stream.Number("stream", rows.Int(row, 0));
     stream.Text("group", rows.Bytes(row, 1));
     stream.Text("pod", rows.Bytes(row, 2));
@@ -77,21 +75,17 @@ void WriteStreams(JsonObject& json, const PgRows& rows) {
     stream.Number("running", rows.Int(row, 6));
     stream.Number("silent_s", rows.Int(row, 7));
   }
-  out.push_back(']');
 }
 
 void WriteWork(JsonObject& json, const PgRows& rows) {
-  std::string& out = json.Value("work");
-  out.push_back('[');
+  JsonList kinds = json.List("work");
   for (int row = 0; row < rows.size(); ++row) {
-    if (row > 0) out.push_back(',');
-    JsonObject work(out);
+    JsonObject work = kinds.Object();
     work.Text("group", rows.Bytes(row, 0));
     work.Text("kind", NameOfWork(rows.Int(row, 1)));
     work.Number("count", rows.Int(row, 2));
     work.Number("unowned", rows.Int(row, 3));
   }
-  out.push_back(']');
 }
 
 }  // namespace
@@ -131,17 +125,14 @@ Text SharedLedgerStatus(const SharedLedger& ledger) {
   const auto answered = (*connection)->Run();
   if (!answered) return std::unexpected(answered.error().text);
   const PgRows& server = answered->front();
-  std::string out;
-  {
-    JsonObject json(out);
+  return ObjectText([&](JsonObject& json) {
     json.Text("identity", ToHex(facts->identity));
     json.Number("tables", facts->schema_version);
     json.Text("server", server.Bytes(0, 0));
     json.Bool("synchronous", !server.Bytes(0, 1).empty());
     WriteStreams(json, (*answered)[1]);
     WriteWork(json, (*answered)[2]);
-  }
-  return out;
+  });
 }
 
 }  // namespace recourse

@@ -60,9 +60,7 @@ HttpResponse NoEndpoint(const std::string& methods) {
 }
 
 std::string SessionJson(const Operator& who, std::string_view csrf) {
-  std::string body;
-  {
-    JsonObject json(body);
+  return ObjectText([&](JsonObject& json) {
     json.Text("name", who.name);
     json.Text("how", NameOf(who.how));
     json.Each("roles", kRoleNames, [&](std::string& out, const auto& role) {
@@ -70,8 +68,7 @@ std::string SessionJson(const Operator& who, std::string_view csrf) {
     });
     json.Texts("groups", who.groups);
     json.TextIfAny("csrf", csrf);
-  }
-  return body;
+  });
 }
 
 std::string CookieField(std::string_view value, bool is_secure) {

@@ -81,15 +81,12 @@ HttpResponse ActivityApi::Operations(std::string_view query) {
   const auto cursor = [](bool is_there, std::uint64_t at) {
     return is_there ? RowIdJson(at) : std::string("null");
   };
-  std::string body;
-  {
-    JsonObject json(body);
+  return JsonAnswer(ObjectText([&](JsonObject& json) {
     json.Each("operations", page->events, AppendEvent);
     json.Raw("older", cursor(page->older, page->first));
     json.Raw("newer", cursor(page->newer, page->last));
     json.Raw("last", RowIdJson(page->last));
-  }
-  return JsonAnswer(std::move(body));
+  }));
 }
 
 ServedAnswer ActivityApi::Stream(const HttpRequest& request, std::string_view query) {

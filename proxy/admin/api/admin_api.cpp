@@ -40,9 +40,31 @@ HttpResponse Text(int status, std::string body) {
 // One event per line; the last line says where the next page begins.
 HttpResponse EventLines(const EventPage& page, bool with_answers) {
   std::string body;
-  AppendPage(body, page, with_answers ? EventForm::kLinesWithAnswers : EventForm::kLines);
-  body += fmt::format("{{\"next\":{}}}\n", NextOf(page));
+  EachRow(
+      page,
+      [&](const FlowMoved& moved) {
+        AppendFlowMoved(body, moved);
+        body.push_back('\n');
+      },
+      [&](const Event& event) {
+        (with_answers ? AppendEventWithAnswer : AppendEvent)(body, event);
+        body.push_back('\n');
+      });
+  JsonObject(body).Raw("next", NextOf(page));
+  body.push_back('\n');
   return {200, "OK", {{"Content-Type", "application/x-ndjson"}}, std::move(body)};
+}
+
+std::string PageJson(const EventPage& page) {
+  return ObjectText([&](JsonObject& json) {
+    {
+      JsonList events = json.List("events");
+      EachRow(
+          page, [&](const FlowMoved& moved) { AppendFlowMoved(events.Value(), moved); },
+          [&](const Event& event) { AppendEvent(events.Value(), event); });
+    }
+    json.Raw("next", NextOf(page));
+  });
 }
 
 bool IsTraceId(std::string_view text) {
@@ -102,14 +124,11 @@ ServedAnswer AdminApi::Do(const AccessControl::Visit& visit, const HttpRequest& 
   if (path == "/report") return ShowReport(visit.query);
   if (path == "/policy") return JsonAnswer(PolicyStateJson(parts_.reloader));
   if (path == "/version") {
-    std::string body;
-    {
-      JsonObject json(body);
+    return JsonAnswer(ObjectText([&](JsonObject& json) {
       json.Text("version", RECOURSE_VERSION);
       json.Text("commit", BuildCommit());
       json.Text("policy_version", parts_.reloader.versions().Current()->version);
-    }
-    return JsonAnswer(std::move(body));
+    }));
   }
   return ShowEvent(path.substr(kEvent.size()));
 }
@@ -259,11 +278,7 @@ HttpResponse AdminApi::ListEvents(std::string_view query) {
   auto page = parts_.ledger.List(filter);
   if (!page) return NoLedger(page.error().detail());
   if (as_lines) return EventLines(*page, filter.with_answers);
-  std::string body = "{\"events\":[";
-  AppendPage(body, *page, EventForm::kArray);
-  body.append("],\"next\":").append(NextOf(*page));
-  body.push_back('}');
-  return JsonAnswer(std::move(body));
+  return JsonAnswer(PageJson(*page));
 }
 
 ServedAnswer AdminApi::Backup(const Operator& who) {

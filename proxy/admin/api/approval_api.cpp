@@ -14,7 +14,7 @@
 #include "proxy/admin/access/problem.h"
 #include "proxy/admin/api/query_params.h"
 #include "proxy/admin/views/approval_view.h"
-#include "proxy/base/json/json.h"
+#include "proxy/base/json/json_object.h"
 #include "proxy/base/limits.h"
 
 namespace recourse {
@@ -130,24 +130,30 @@ HttpResponse ApprovalApi::List(std::string_view query) {
            (!group || std::find(by.begin(), by.end(), *group) != by.end());
   };
   const auto policy = parts_.policy();
-  std::string body = "{\"approvals\":[";
-  std::uint64_t found = 0, next = 0;
-  for (bool more = true; more && next == 0;) {
-    const auto page = parts_.runner.List(after, limits::kClaimsPage);
-    if (!page) return NoLedger(page.error());
-    more = !page->empty();
-    for (const PendingApproval& claim : *page) {
-      if (found == limit) {
-        next = after;
-        break;
+  std::string body;
+  {
+    JsonObject json(body);
+    std::uint64_t found = 0, next = 0;
+    {
+      JsonList list = json.List("approvals");
+      for (bool more = true; more && next == 0;) {
+        const auto page = parts_.runner.List(after, limits::kClaimsPage);
+        if (!page) return NoLedger(page.error());
+        more = !page->empty();
+        for (const PendingApproval& claim : *page) {
+          if (found == limit) {
+            next = after;
+            break;
+          }
+          after = claim.event.operation;
+          if (!is_asked_for(claim.event)) continue;
+          ++found;
+          AppendApprovalLine(list.Value(), claim.event, SummaryOf(claim.event, policy));
+        }
       }
-      after = claim.event.operation;
-      if (!is_asked_for(claim.event)) continue;
-      if (found++ > 0) body.push_back(',');
-      AppendApprovalLine(body, claim.event, SummaryOf(claim.event, policy));
     }
+    json.Raw("next", next == 0 ? "null" : RowIdJson(next));
   }
-  body += fmt::format("],\"next\":{}}}", next == 0 ? "null" : RowIdJson(next));
   return JsonAnswer(std::move(body));
 }
 

@@ -15,6 +15,7 @@
 
 #include "filters/ledger/model/row_id.h"
 #include "proxy/admin/views/event_view.h"
+#include "proxy/base/json/json_object.h"
 #include "proxy/base/thread_name.h"
 #include "proxy/base/watch_limits.h"
 
@@ -34,8 +35,10 @@ class StreamSource final : public BodySource {
 };
 
 std::string Hello(std::uint64_t last, bool has_gap) {
-  return fmt::format("event: hello\ndata: {{\"last\":{},\"gap\":{}}}\n\n", RowIdJson(last),
-                     has_gap);
+  return fmt::format("event: hello\ndata: {}\n\n", ObjectText([&](JsonObject& json) {
+                       json.Raw("last", RowIdJson(last));
+                       json.Bool("gap", has_gap);
+                     }));
 }
 
 std::string Message(std::uint64_t id, std::string_view json) {
@@ -45,21 +48,20 @@ std::string Message(std::uint64_t id, std::string_view json) {
 // In the order of the rows.
 std::string Messages(const EventPage& page) {
   std::string text, json;
-  auto flow = page.flows.begin();
-  const auto append_flows = [&](const Event* before) {
-    for (; flow != page.flows.end() && ComesBefore(*flow, before); ++flow) {
-      json.clear();
-      AppendFlowMoved(json, *flow);
-      text += Message(flow->id, json);
-    }
-  };
-  for (const Event& event : page.events) {
-    append_flows(&event);
+  const auto flush = [&](std::uint64_t id) {
+    text += Message(id, json);
     json.clear();
-    AppendEvent(json, event);
-    text += Message(event.id, json);
-  }
-  append_flows(nullptr);
+  };
+  EachRow(
+      page,
+      [&](const FlowMoved& moved) {
+        AppendFlowMoved(json, moved);
+        flush(moved.id);
+      },
+      [&](const Event& event) {
+        AppendEvent(json, event);
+        flush(event.id);
+      });
   return text;
 }
 

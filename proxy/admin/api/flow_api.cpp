@@ -14,6 +14,7 @@
 #include "proxy/admin/api/order_word.h"
 #include "proxy/admin/api/query_params.h"
 #include "proxy/admin/views/flow_json.h"
+#include "proxy/base/json/json_object.h"
 #include "proxy/base/limits.h"
 
 namespace recourse {
@@ -112,14 +113,10 @@ HttpResponse FlowApi::List(std::string_view query) {
     flows.erase(flows.begin(), flows.begin() + static_cast<std::ptrdiff_t>(over));
   }
   flows.resize(std::min(flows.size(), most));
-  std::string body = "{\"flows\":[";
-  for (const FlowState& state : flows) {
-    if (body.back() == '}') body.push_back(',');
-    AppendFlowLine(body, state);
-  }
-  body += fmt::format("],\"next\":{}}}",
-                      over > 0 && !selection->all ? RowIdJson(flows.back().number) : "null");
-  return JsonAnswer(std::move(body));
+  return JsonAnswer(ObjectText([&](JsonObject& json) {
+    json.Each("flows", flows, AppendFlowLine);
+    json.Raw("next", over > 0 && !selection->all ? RowIdJson(flows.back().number) : "null");
+  }));
 }
 
 HttpResponse FlowApi::CloseStopped(std::string_view query, const HttpRequest& request,
@@ -136,15 +133,15 @@ HttpResponse FlowApi::CloseStopped(std::string_view query, const HttpRequest& re
   const std::size_t most = static_cast<std::size_t>(selection->limit);
   const std::size_t left = flows->size() > most ? flows->size() - most : 0;
   flows->resize(flows->size() - left);
-  std::string body = "{\"flows\":[";
-  for (const FlowState& state : *flows) {
-    const auto closed = parts_.flows.Act(
-        {.kind = FlowAction::Kind::kClose, .number = state.number, .reason = ReasonOf(*word)});
-    if (!closed) continue;  // somebody else was first, or the next request tells what is wrong
-    if (body.back() == '}') body.push_back(',');
-    AppendFlowLine(body, *closed);
-  }
-  return JsonAnswer(body + fmt::format("],\"left\":{}}}", left));
+  return JsonAnswer(ObjectText([&](JsonObject& json) {
+    json.Each("flows", *flows, [&](std::string& out, const FlowState& state) {
+      const auto closed = parts_.flows.Act(
+          {.kind = FlowAction::Kind::kClose, .number = state.number, .reason = ReasonOf(*word)});
+      // Else somebody was first, or the next request tells what is wrong.
+      if (closed) AppendFlowLine(out, *closed);
+    });
+    json.Number("left", left);
+  }));
 }
 
 std::expected<std::vector<FlowState>, HttpResponse> FlowApi::NotOver() {

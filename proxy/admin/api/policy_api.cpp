@@ -57,11 +57,9 @@ void AppendTool(std::string& out, const Policy& policy, const Tool& tool) {
   of_tool.effect = tool.effect;
   json.Each("rules", Describe(policy, of_tool), [](std::string& to, const auto& line) {
     if (line.first == "backend" || line.first == "why") return;
-    to.push_back('[');
-    AppendJsonString(to, line.first);
-    to.push_back(',');
-    AppendJsonString(to, line.second);
-    to.push_back(']');
+    JsonList pair(to);
+    pair.Text(line.first);
+    pair.Text(line.second);
   });
 }
 
@@ -116,9 +114,7 @@ std::expected<AskedCall, std::string> ReadAskedCall(const std::string& body) {
 }  // namespace
 
 HttpResponse PolicyTools(const Policy& policy) {
-  std::string body;
-  {
-    JsonObject json(body);
+  return JsonAnswer(ObjectText([&](JsonObject& json) {
     json.Text("version", policy.version);
     json.Text("mode", policy.mode == Mode::kObserve ? "observe" : "enforce");
     json.Text("unlisted_reads", NameOf(policy.unlisted_reads));
@@ -130,8 +126,7 @@ HttpResponse PolicyTools(const Policy& policy) {
               [&](std::string& out, const Tool& tool) { AppendTool(out, policy, tool); });
     json.Each("flows", policy.flows,
               [&](std::string& out, const Flow& flow) { AppendFlow(out, policy, flow); });
-  }
-  return JsonAnswer(std::move(body));
+  }));
 }
 
 HttpResponse PolicyExplain(const Policy& policy, const HttpRequest& request,

@@ -38,36 +38,27 @@ std::string DetailOf(const ReloadReport& report) {
 }  // namespace
 
 std::string ToJson(const ReloadReport& report) {
-  std::string out;
-  {
-    JsonObject json(out);
+  return ObjectText([&](JsonObject& json) {
     WriteReload(json, report);
     json.TextIfAny("detail", DetailOf(report));
-  }
-  return out;
+  });
 }
 
 std::string RefusedReloadJson(const ReloadReport& report) {
-  std::string out;
-  {
-    JsonObject json(out);
+  return ObjectText([&](JsonObject& json) {
     AddBlankProblem(json, 422, "Not reloaded", DetailOf(report));
     WriteReload(json, report);
-  }
-  return out;
+  });
 }
 
 std::string PolicyStateJson(const PolicyReloader& reloader) {
-  std::string out;
-  {
-    JsonObject json(out);
+  return ObjectText([&](JsonObject& json) {
     json.Text("version", reloader.versions().Current()->version);
     json.Text("path", reloader.path());
     json.Raw("last_reload", ToJson(reloader.last()));
     json.Texts("older_versions_held", reloader.versions().Held());
     json.Each("orphaned", reloader.versions().Orphans(), AppendOrphan);
-  }
-  return out;
+  });
 }
 
 }  // namespace recourse

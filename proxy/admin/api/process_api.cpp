@@ -68,9 +68,7 @@ HttpResponse ProcessApi::Status() const {
   const LedgerStats stats = parts_.ledger.Stats();
   const auto policy = parts_.reloader.versions().Current();
   const auto up = parts_.clock.Now() - began_;
-  std::string body;
-  {
-    JsonObject json(body);
+  return JsonAnswer(ObjectText([&](JsonObject& json) {
     json.Text("version", RECOURSE_VERSION);
     json.Text("commit", BuildCommit());
     json.Text("state", work.is_draining ? "draining" : work.is_ready ? "ready" : "starting");
@@ -107,8 +105,7 @@ HttpResponse ProcessApi::Status() const {
                 AppendJsonString(out, one.backend + ' ' + one.name);
               });
     json.Raw("ledger", ToJson(stats));
-  }
-  return JsonAnswer(std::move(body));
+  }));
 }
 
 }  // namespace recourse

@@ -84,9 +84,7 @@ std::string ApprovalJson(const Event& event, std::string_view summary,
                          const RenderedRequest* request, const std::string* original_body,
                          const std::vector<std::string>& credentials,
                          const std::vector<Event>& earlier) {
-  std::string out;
-  {
-    JsonObject json(out);
+  return ObjectText([&](JsonObject& json) {
     WriteFacts(json, event, summary);
     WriteRequest(json, request);
     if (original_body != nullptr && request != nullptr) {
@@ -100,8 +98,7 @@ std::string ApprovalJson(const Event& event, std::string_view summary,
     json.Texts("credentials", credentials);
     json.Each("decisions", event.approval->decisions, AppendDecision);
     json.Each("earlier", earlier, AppendEarlier);
-  }
-  return out;
+  });
 }
 
 }  // namespace recourse

@@ -129,37 +129,12 @@ bool ComesBefore(const FlowMoved& moved, const Event* event) {
   return is_one_stream ? moved.id < event->id : moved.wall_ms < event->wall_ms;
 }
 
-void AppendPage(std::string& out, const EventPage& page, EventForm form) {
-  const auto end = [&] { out.push_back(form == EventForm::kArray ? ',' : '\n'); };
-  auto flow = page.flows.begin();
-  const auto append_flows = [&](const Event* before) {
-    for (; flow != page.flows.end() && ComesBefore(*flow, before); ++flow) {
-      AppendFlowMoved(out, *flow);
-      end();
-    }
-  };
-  for (const Event& event : page.events) {
-    append_flows(&event);
-    if (form == EventForm::kLinesWithAnswers) {
-      AppendEventWithAnswer(out, event);
-    } else {
-      AppendEvent(out, event);
-    }
-    end();
-  }
-  append_flows(nullptr);
-  const bool is_empty = page.events.empty() && page.flows.empty();
-  if (form == EventForm::kArray && !is_empty) out.pop_back();
-}
-
 std::string NextOf(const EventPage& page) {
   return page.more && page.last_id > 0 ? RowIdJson(page.last_id) : "null";
 }
 
 std::string ToJson(const VerifyReport& report) {
-  std::string out;
-  {
-    JsonObject json(out);
+  return ObjectText([&](JsonObject& json) {
     json.Bool("ok", report.ok);
     json.Raw("first_id", RowIdJson(report.first_id));
     json.Text("base", report.base);
@@ -171,14 +146,11 @@ std::string ToJson(const VerifyReport& report) {
       json.Raw("bad_row", RowIdJson(report.bad_row));
       json.Text("check", report.check);
     }
-  }
-  return out;
+  });
 }
 
 std::string ToJson(const LedgerStats& stats) {
-  std::string out;
-  {
-    JsonObject json(out);
+  return ObjectText([&](JsonObject& json) {
     json.Bool("latched", stats.latched);
     json.Bool("full", stats.is_full);
     json.Bool("index_failing", stats.is_index_failing);
@@ -201,8 +173,7 @@ std::string ToJson(const LedgerStats& stats) {
     json.Number("row_format", kRowFormatVersion);
     json.Number("oldest_row_s", stats.oldest_row_ms / 1000);
     json.Number("retention_lag_s", stats.retention_lag_ms / 1000);
-  }
-  return out;
+  });
 }
 
 }  // namespace recourse

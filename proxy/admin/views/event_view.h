@@ -22,9 +22,18 @@ void AppendFlowMoved(std::string& out, const FlowMoved& moved);
 void AppendEventWithAnswer(std::string& out, const Event& event);
 // In the order of a page, of rows of any streams. Null: behind all events.
 bool ComesBefore(const FlowMoved& moved, const Event* event);
-// Appends all of a page, in the order of the rows; moves of flows are objects of `kind` "flow".
-enum class EventForm : std::uint8_t { kArray, kLines, kLinesWithAnswers };
-void AppendPage(std::string& out, const EventPage& page, EventForm form);
+// Shows all of a page, in the order of the rows.
+void EachRow(const EventPage& page, auto show_flow, auto show_event) {
+  auto flow = page.flows.begin();
+  const auto show_flows = [&](const Event* before) {
+    for (; flow != page.flows.end() && ComesBefore(*flow, before); ++flow) show_flow(*flow);
+  };
+  for (const Event& event : page.events) {
+    show_flows(&event);
+    show_event(event);
+  }
+  show_flows(nullptr);
+}
 // The id after which the next page begins, or "null".
 std::string NextOf(const EventPage& page);
 std::string ToJson(const VerifyReport& report);

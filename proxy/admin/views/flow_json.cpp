@@ -95,25 +95,19 @@ void AppendFlowLine(std::string& out, const FlowState& state) {
 }
 
 std::string FlowJson(const FlowView& view) {
-  std::string out;
-  {
-    JsonObject json(out);
+  return ObjectText([&](JsonObject& json) {
     WriteFlow(json, view.state);
     json.Each("steps", view.steps, AppendStep);
-  }
-  return out;
+  });
 }
 
 std::string PreviewJson(const FlowView& view) {
-  std::string out;
-  {
-    JsonObject json(out);
+  return ObjectText([&](JsonObject& json) {
     WriteFlow(json, view.state);
     json.Text("refused", view.refused);
     json.Each("plan", view.order,
               [&](std::string& to, std::size_t index) { AppendPlanned(to, view.steps[index]); });
-  }
-  return out;
+  });
 }
 
 }  // namespace recourse

@@ -2,18 +2,17 @@
 
 #include "policy/model/principal.h"
 #include "proxy/base/crypto/hash.h"
+#include "proxy/base/json/json_object.h"
 
 namespace recourse {
 
 void WriteFields(JsonObject& json, const Headers& headers, std::string_view hidden) {
   json.Each("headers", headers, [hidden](std::string& out, const Header& field) {
-    out.push_back('[');
-    AppendJsonString(out, field.first);
-    out.push_back(',');
+    JsonList pair(out);
+    pair.Text(field.first);
     const bool is_hidden = IsCredentialField(field.first) || IsPrincipalField(field.first) ||
                            EqualsIgnoreCase(field.first, "Mcp-Session-Id");
-    AppendJsonString(out, is_hidden ? hidden : std::string_view(field.second));
-    out.push_back(']');
+    pair.Text(is_hidden ? hidden : std::string_view(field.second));
   });
 }
 

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "proxy/base/http/http_message.h"
+#include "proxy/base/json/json_object.h"
 
 namespace recourse {
 
@@ -19,7 +20,7 @@ inline HttpResponse PortAnswer(std::string_view port) {
   return {200,
           "OK",
           {{"Content-Type", "application/json"}, {"Cache-Control", "no-store"}},
-          "{\"recourse\":\"" + std::string(port) + "\"}"};
+          ObjectText([&](JsonObject& json) { json.Text("recourse", port); })};
 }
 
 }  // namespace recourse

@@ -10,7 +10,7 @@
 #include <chrono>
 #include <string>
 
-#include "proxy/base/json/json.h"
+#include "proxy/base/json/json_object.h"
 
 namespace recourse {
 namespace {
@@ -40,17 +40,14 @@ void LogForAudit(LogLevel level, std::string_view message, std::initializer_list
   const auto now =
       std::chrono::time_point_cast<std::chrono::milliseconds>(std::chrono::system_clock::now());
   const auto millis = now.time_since_epoch().count() % 1000;
-  std::string line =
-      fmt::format("{{\"ts\":\"{:%Y-%m-%dT%H:%M:%S}.{:03}Z\",\"level\":\"{}\",\"msg\":",
-                  fmt::gmtime(std::chrono::system_clock::to_time_t(now)), millis, NameOf(level));
-  AppendJsonString(line, message);
-  for (const auto& [name, value] : fields) {
-    line.push_back(',');
-    AppendJsonString(line, name);
-    line.push_back(':');
-    AppendJsonString(line, value);
-  }
-  line += "}\n";
+  std::string line = ObjectText([&](JsonObject& json) {
+    json.Text("ts", fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z",
+                                fmt::gmtime(std::chrono::system_clock::to_time_t(now)), millis));
+    json.Text("level", NameOf(level));
+    json.Text("msg", message);
+    for (const auto& [name, value] : fields) json.Text(name, value);
+  });
+  line.push_back('\n');
   // One write per line keeps lines of several threads whole (PIPE_BUF or a file).
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
 }

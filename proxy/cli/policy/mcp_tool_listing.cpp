@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "filters/mcp/mcp_message.h"
 #include "filters/mcp/mcp_request.h"
 #include "filters/mcp/sse_reader.h"
 #include "policy/import/import_text.h"
@@ -20,9 +21,6 @@
 namespace recourse {
 namespace {
 
-constexpr std::string_view kLegacyMcp = "2025-11-25";
-constexpr std::string_view kClientInfo =
-    R"({"name":"recourse","version":")" RECOURSE_VERSION R"("})";
 constexpr std::size_t kHeaderFileBytesMax = 64 * 1024;
 
 // The response to our request out of an answer, however it comes.
@@ -81,16 +79,18 @@ class Conversation {
  private:
   std::expected<void, std::string> Open() {
     era_ = McpEra::kModern;
-    auto discovered = Ask("server/discover", "{");
+    auto discovered = Ask("server/discover", [](JsonObject&) {});
     if (discovered) {
       Learn(*discovered, std::string(kModernMcp));
       return {};
     }
     if (discovered.error().is_final) return std::unexpected(discovered.error().text);
     era_ = McpEra::kLegacy;
-    std::string wish = R"({"protocolVersion":")" + std::string(kLegacyMcp) +
-                       R"(","capabilities":{},"clientInfo":)" + std::string(kClientInfo);
-    auto initialized = Ask("initialize", std::move(wish));
+    auto initialized = Ask("initialize", [](JsonObject& params) {
+      params.Text("protocolVersion", kLegacyMcp);
+      params.Raw("capabilities", "{}");
+      WriteMcpClient(params, "clientInfo");
+    });
     if (!initialized) {
       return std::unexpected("is there an MCP server (Streamable HTTP) at this url? " +
                              initialized.error().text);
@@ -119,12 +119,8 @@ class Conversation {
     std::string cursor;
     std::set<std::string> seen;
     for (int page = 0; page < limits::kImportedPagesMax; ++page) {
-      std::string params = "{";
-      if (!cursor.empty()) {
-        params += "\"cursor\":";
-        AppendJsonString(params, cursor);
-      }
-      const auto result = Ask("tools/list", std::move(params));
+      const auto result =
+          Ask("tools/list", [&](JsonObject& params) { params.TextIfAny("cursor", cursor); });
       if (!result) return std::unexpected(result.error().text);
       if (!AddMcpTools(*result, server_)) {
         return std::unexpected("its answer to tools/list has no list of tools");
@@ -166,19 +162,16 @@ class Conversation {
     return exchange_(request, [this](const HttpResponse& so_far) { return reader_->Look(so_far); });
   }
 
-  // `params` lacks its closing brace. Gives the result.
-  std::expected<Json, Refusal> Ask(const std::string& method, std::string params) {
+  // Gives the result.
+  std::expected<Json, Refusal> Ask(const std::string& method, auto write_params) {
     const int id = ++last_id_;
-    if (era_ == McpEra::kModern) {
-      if (params.size() > 1) params += ',';
-      params += fmt::format(R"("_meta":{{"io.modelcontextprotocol/protocolVersion":"{}",)"
-                            R"("io.modelcontextprotocol/clientInfo":{},)"
-                            R"("io.modelcontextprotocol/clientCapabilities":{{}}}})",
-                            kModernMcp, kClientInfo);
-    }
-    HttpRequest request{"POST", path_, Fields(method),
-                        fmt::format(R"({{"jsonrpc":"2.0","id":{},"method":"{}","params":{}}}}})",
-                                    id, method, params)};
+    HttpRequest request{"POST", path_, Fields(method), {}};
+    request.body = McpMessage(std::to_string(id), [&](JsonObject& json) {
+      json.Text("method", method);
+      JsonObject params = json.Object("params");
+      write_params(params);
+      if (era_ == McpEra::kModern) WriteMcpMeta(params, kModernMcp);
+    });
     const auto answer = Send(request, id);
     if (!answer) return std::unexpected(Refusal{true, answer.error()});
     if (const std::string* session = FindHeader(answer->headers, "Mcp-Session-Id")) {
