@@ -6,10 +6,10 @@ namespace recourse::endpoints_test {
 namespace {
 
 TEST(EndpointsTest, APathIsFoundBySegments) {
-  EXPECT_EQ((*FindEndpoint("GET", "/flows/7"))->path, "/flows/*");
-  EXPECT_EQ((*FindEndpoint("POST", "/flows/a%2Fb/close"))->path, "/flows/*/close");
+  EXPECT_EQ((*FindEndpoint("GET", "/flows/7"))->pattern(), "/flows/*");
+  EXPECT_EQ((*FindEndpoint("POST", "/flows/a%2Fb/close"))->pattern(), "/flows/*/close");
   EXPECT_EQ((*FindEndpoint("GET", "/"))->path, "/");
-  EXPECT_EQ((*FindEndpoint("GET", "/ui/app.js"))->path, "/ui/*");
+  EXPECT_EQ((*FindEndpoint("GET", "/ui/app.js"))->pattern(), "/ui/*");
   for (const char* path : {"", "//", "/flows/", "/flows//close", "/flows/7/close/", "/flows/7/8",
                            "flows", "/FLOWS", "/events/1/2", "*"}) {
     const auto found = FindEndpoint("GET", path);
@@ -18,6 +18,16 @@ TEST(EndpointsTest, APathIsFoundBySegments) {
   }
   EXPECT_EQ(FindEndpoint("PUT", "/session").error(), "DELETE, GET, POST");
   EXPECT_EQ(FindEndpoint("get", "/events").error(), "GET");
+}
+
+TEST(EndpointsTest, AQueryHasItsParametersOnly) {
+  const Endpoint& stream = **FindEndpoint("GET", "/stream");
+  EXPECT_EQ(stream.UnknownParameter("after"), "");
+  EXPECT_EQ(stream.UnknownParameter("Last-Event-ID"), "'Last-Event-ID' is not after");
+  EXPECT_EQ((*FindEndpoint("GET", "/report"))->UnknownParameter("x"),
+            "'x' is not one of since, until");
+  // Without any: nobody has looked at it so far.
+  EXPECT_EQ((*FindEndpoint("GET", "/flows/7"))->UnknownParameter("x"), "");
 }
 
 TEST(EndpointsTest, WhatChangesStateIsNeverForReadersAndNeverAGet) {

@@ -50,7 +50,8 @@ HttpResponse NoEndpoint(const std::string& methods) {
   if (methods.empty()) {
     std::string all;
     for (const Endpoint& endpoint : Endpoints()) {
-      all.append(all.empty() ? "" : ", ").append(endpoint.method).append(" ").append(endpoint.path);
+      all.append(all.empty() ? "" : ", ").append(endpoint.method).append(" ");
+      all.append(endpoint.pattern());
     }
     return Problem(404, "Not found", "the admin API has " + all);
   }
@@ -288,8 +289,7 @@ HttpResponse AccessControl::BeginSession(const Visit& visit, const HttpRequest& 
 
 void AccessControl::Record(const Visit& visit, const HttpPeer& peer, int status) {
   if (!visit.endpoint->changes()) return;
-  const std::string action =
-      std::string(visit.endpoint->method) + " " + std::string(visit.endpoint->path);
+  const std::string action = std::string(visit.endpoint->method) + " " + visit.endpoint->pattern();
   const std::string result = std::to_string(status), address = peer.address.to_string();
   LogForAudit(LogLevel::kInfo, "an operator's order",
               {{"operator", visit.who.name},

@@ -6,51 +6,233 @@ namespace recourse {
 namespace {
 
 using Need = Endpoint::Need;
+using Param = Endpoint::Param;
+using Params = std::span<const Param>;
+using Docs = Endpoint::Docs;
+using Content = Endpoint::Content;
+
+constexpr std::string_view kText = Param().schema;
+constexpr std::string_view kTrue = R"({"const": "true"})";
+constexpr std::string_view kPage =
+    R"({"type": "integer", "minimum": 1, "maximum": 1000, "default": 100})";
+constexpr std::string_view kFlowOrPlan = R"({"anyOf": [{"$ref": "#/components/schemas/Flow"}, )"
+                                         R"({"$ref": "#/components/schemas/FlowPreview"}]})";
+constexpr Param kAfter = {"after", "Id", "The `next` of the page before"};
+constexpr Param kLimit = {"limit", kPage};
+constexpr Param kFlowId = {"id", kText, "Its number, or its flow id where only one flow has it",
+                           Param::In::kPath};
+constexpr Param kFile[] = {{"name", kText, "", Param::In::kPath}};
+constexpr Param kApprovalsQuery[] = {
+    {"tool"}, {"caller"}, {"by", kText, "A name or group that may decide"}, kAfter, kLimit};
+constexpr Param kOperation[] = {{"operation", "Id", "", Param::In::kPath}};
+constexpr Param kEventsQuery[] = {
+    {"trace", R"({"type": "string", "pattern": "^[0-9a-f]{32}$"})"},
+    {"flow"},
+    {"tool"},
+    {"status", "Status"},
+    {"phase", "Phase"},
+    {"operation", "Id"},
+    kAfter,
+    {"up_to", "Id", "The last row that is of interest"},
+    kLimit,
+    {"lines", kTrue, "One JSON object per line, for exports"},
+    {"answers", kTrue, "With lines: also the kept requests and answers, without credentials"},
+    {"flows", kTrue, "Also the moves of flows"}};
+constexpr Param kRow[] = {{"id", "Id", "", Param::In::kPath}};
+constexpr Param kFlowsQuery[] = {
+    {"phase", "FlowPhase"},
+    {"stopped", R"({"enum": ["true", "false"]})",
+     "Only those that their deadline stopped unfinished, or none of them"},
+    {"name", kText, "Of the policy's flow"},
+    {"reason", kText, "A part of the reason"},
+    kLimit,
+    kAfter,
+    {"all", kTrue, "The newest, over or not; reads the whole log"}};
+constexpr Param kFlow[] = {kFlowId};
+constexpr Param kRowsQuery[] = {
+    {"after", "Id", "Rows with a larger number"},
+    {"up_to", "Id", "And none after this one"},
+    {"limit", R"({"type": "integer", "minimum": 1, "maximum": 1000})", "At most so many"}};
+constexpr Param kOperationsQuery[] = {
+    {"trace"},
+    {"tool"},
+    {"flow"},
+    {"caller"},
+    {"value", kText, "The external reference, or the value of a kept field of the answer"},
+    {"status", "Status"},
+    {"phase", "Phase"},
+    {"before", "Id", "The `older` of a page: goes on to older ones"},
+    {"after", "Id", "The `newer` of a page: goes on to newer ones"},
+    {"limit", R"({"type": "integer", "minimum": 1, "maximum": 200})"}};
+constexpr Param kExplainQuery[] = {{"call", kText, "POST http://host/path, or POST backend /path"}};
+constexpr Param kReportQuery[] = {
+    {"since", kText, "A duration before now such as 24h, or ms since 1970"},
+    {"until", kText, "The same"}};
+constexpr Param kStreamParams[] = {
+    {"after", "Id", "Begin after this row"},
+    {"Last-Event-ID", "Id", "As `after`; wins over it", Param::In::kHeader}};
+constexpr Param kCloseQuery[] = {{"name", kText, "Only those of the policy's flow"},
+                                 {"reason", kText, "Only those whose reason has this part"},
+                                 {"limit", kPage, "The oldest, at most so many"}};
+constexpr Param kUndoParams[] = {kFlowId,
+                                 {"preview", kTrue, "Send nothing; answer what would be sent"}};
+constexpr Param kSettled[] = {
+    {"operation", "Id", "Its number, or that of one of its events", Param::In::kPath}};
+
+constexpr Content kShell[] = {{"text/html"}};
+constexpr Content kFiles[] = {{"text/css"}, {"text/javascript"}, {"text/html"}, {"image/svg+xml"}};
+constexpr Content kDocument[] = {{"application/json"}};
+constexpr Content kBytes[] = {{"application/octet-stream"}};
+constexpr Content kEventLines[] = {{"application/x-ndjson", "EventLine"}};
+constexpr Content kRowLines[] = {{"application/x-ndjson", "ChainRow"}};
+constexpr Content kStream[] = {{"text/event-stream", "StreamMessage"}};
+
+constexpr Docs Gives(std::string_view answer, std::string_view schema, Params params = {},
+                     std::string_view problems = "") {
+  return {.params = params, .answer = answer, .schema = schema, .problems = problems};
+}
+constexpr Docs Sends(std::string_view answer, std::span<const Content> contents, Params params = {},
+                     std::string_view problems = "") {
+  return {.params = params, .answer = answer, .contents = contents, .problems = problems};
+}
+constexpr Docs Also(std::span<const Content> contents, Docs docs) {
+  docs.contents = contents;
+  return docs;
+}
+constexpr Docs With(std::string_view header, Docs docs) {
+  docs.header = header;
+  return docs;
+}
+constexpr Docs Takes(std::string_view body, Docs docs) {
+  docs.body = body;
+  return docs;
+}
+constexpr Docs MayTake(std::string_view body, Docs docs) {
+  docs.may_lack_body = true;
+  return Takes(body, docs);
+}
+constexpr Docs Refuses(std::string_view schema, Docs docs) {
+  docs.refusal = schema;
+  return docs;
+}
+constexpr Endpoint Row(std::string_view method, std::string_view path, Need need,
+                       std::string_view id, std::string_view summary, const Docs& docs) {
+  return {method, path, need, id, summary, docs};
+}
 
 constexpr Endpoint kEndpoints[] = {
-    {"GET", "/", Need::kNobody},
-    {"GET", "/ui/*", Need::kNobody},
-    {"GET", "/openapi.json", Need::kNobody},
-    {"GET", kPortPath, Need::kNobody},
-    {"GET", "/approvals", Need::kRead},
-    {"GET", "/approvals/*", Need::kRead},
-    {"GET", "/events", Need::kRead},
-    {"GET", "/events/*", Need::kRead},
-    {"GET", "/flows", Need::kRead},
-    {"GET", "/flows/*", Need::kRead},
-    {"GET", "/flows/*/preview", Need::kRead},
-    {"GET", "/ledger", Need::kRead},
-    {"GET", "/ledger/rows", Need::kRead},
-    {"GET", "/log-level", Need::kRead},
-    {"GET", "/operations", Need::kRead},
-    {"GET", "/policy", Need::kRead},
-    {"GET", "/policy/explain", Need::kRead},
-    {"GET", "/policy/tools", Need::kRead},
-    {"GET", "/report", Need::kRead},
-    {"GET", "/status", Need::kRead},
-    {"GET", "/stream", Need::kRead},
-    {"GET", "/version", Need::kRead},
-    {"POST", "/ledger/verify", Need::kRead},
-    {"POST", "/approvals/*/approve", Need::kApprove},
-    {"POST", "/approvals/*/reject", Need::kApprove},
-    {"POST", "/policy/explain", Need::kRead},
-    {"POST", "/drain", Need::kRepair},
-    {"POST", "/flows/close", Need::kRepair},
-    {"POST", "/flows/*/cancel", Need::kRepair},
-    {"POST", "/flows/*/close", Need::kRepair},
-    {"POST", "/flows/*/resolve", Need::kRepair},
-    {"POST", "/flows/*/retry", Need::kRepair},
-    {"POST", "/flows/*/undo", Need::kRepair},
-    {"POST", "/ledger/accept", Need::kRepair},
-    {"POST", "/ledger/backup", Need::kRepair},
-    {"POST", "/operations/*/settle", Need::kSettle},
-    {"POST", "/policy/reload", Need::kRepair},
-    {"PUT", "/log-level", Need::kRepair},
-    {"DELETE", "/session", Need::kAnyOperator},
-    {"GET", "/session", Need::kAnyOperator},
-    {"POST", "/session", Need::kAnyOperator},
+    Row("GET", "/", Need::kNobody, "ui", "The web UI", With("ETag", Sends("Its page", kShell))),
+    Row("GET", "/ui/{name}", Need::kNobody, "uiFile", "A file of the web UI",
+        With("ETag", Sends("The file", kFiles, kFile, "404"))),
+    Row("GET", "/openapi.json", Need::kNobody, "openapi", "This document",
+        With("ETag", Sends("OpenAPI 3.1", kDocument))),
+    Row("GET", kPortPath, Need::kNobody, "port",
+        "That this is the admin port; commands ask before they send a token",
+        Gives("The port's name", "Port")),
+    Row("GET", "/approvals", Need::kRead, "listApprovals",
+        "Calls that wait for a human, oldest first",
+        Gives("A page", "ApprovalPage", kApprovalsQuery)),
+    Row("GET", "/approvals/{operation}", Need::kRead, "showApproval",
+        "One call with its whole request",
+        Gives("The call, and what was decided", "Approval", kOperation, "404")),
+    Row("GET", "/events", Need::kRead, "listEvents", "Rows of the log, oldest first",
+        Also(kEventLines, Gives("A page, oldest first", "EventPage", kEventsQuery))),
+    Row("GET", "/events/{id}", Need::kRead, "showEvent", "One row: an event, or a move of a flow",
+        Gives("The row", "Row", kRow, "404")),
+    Row("GET", "/flows", Need::kRead, "listFlows", "Flows that are not over, oldest first",
+        Gives("A page", "FlowPage", kFlowsQuery)),
+    Row("GET", "/flows/{id}", Need::kRead, "showFlow",
+        "A flow with its steps and their undo requests",
+        Gives("The flow", "Flow", kFlow, "404 409")),
+    Row("GET", "/flows/{id}/preview", Need::kRead, "previewUndo",
+        "What undoing the flow would send, in order",
+        Gives("The plan; nothing is sent", "FlowPreview", kFlow, "404 409")),
+    Row("GET", "/ledger", Need::kRead, "showLedger", "How full and how old the ledger is",
+        Gives("Its state", "Ledger")),
+    Row("GET", "/ledger/rows", Need::kRead, "listRows",
+        "Rows of the hash chain with their bytes, a page of JSON lines",
+        Sends("One row a line, in order and without a gap; nothing: there are no more", kRowLines,
+              kRowsQuery)),
+    Row("GET", "/log-level", Need::kRead, "showLogLevel", "How much the process logs",
+        Gives("The lowest level that is logged", "LogLevel")),
+    Row("GET", "/operations", Need::kRead, "listOperations",
+        "Operations by what they are now, newest first",
+        Gives("A page", "OperationPage", kOperationsQuery)),
+    Row("GET", "/policy", Need::kRead, "showPolicy",
+        "What is in force, and what the policies before left behind",
+        Gives("The state of the policy", "Policy")),
+    Row("GET", "/policy/explain", Need::kRead, "explainCall",
+        "How one call would be treated, and why",
+        Gives("The reading", "Explanation", kExplainQuery)),
+    Row("GET", "/policy/tools", Need::kRead, "listTools",
+        "The tools, backends and flows of the policy in force",
+        Gives("What it says", "PolicyTools")),
+    Row("GET", "/report", Need::kRead, "report",
+        "Duplicates, unknown outcomes, writes without undo, calls that no tool matches",
+        Gives("The report", "Report", kReportQuery)),
+    Row("GET", "/status", Need::kRead, "status", "How the process is",
+        Gives("Its state", "ProcessStatus")),
+    Row("GET", "/stream", Need::kRead, "stream", "Events as they are appended",
+        Sends("Server-sent events: `hello`, then `event` for each row", kStream, kStreamParams)),
+    Row("GET", "/version", Need::kRead, "version", "Which version runs, under which policy",
+        Gives("The versions", "Version")),
+    Row("POST", "/ledger/verify", Need::kRead, "verifyLedger",
+        "Verify every record and the whole hash chain", Gives("What was found", "Verified")),
+    Row("POST", "/approvals/{operation}/approve", Need::kApprove, "approve",
+        "Have that very request sent, or that body instead",
+        Takes("ApproveOrder",
+              Gives("The call as it is then", "Approval", kOperation, "404 409 410 422"))),
+    Row("POST", "/approvals/{operation}/reject", Need::kApprove, "reject", "Have it never sent",
+        Takes("RejectOrder",
+              Gives("The call as it is then", "Approval", kOperation, "404 409 410"))),
+    Row("POST", "/policy/explain", Need::kRead, "explainWholeCall",
+        "The same of a call with headers and a body",
+        Takes("ExplainOrder", Gives("The reading", "Explanation"))),
+    Row("POST", "/drain", Need::kRepair, "drain",
+        "Take no more calls, and finish what was begun; flows are undone meanwhile",
+        Gives("The state then; ask GET /status whether it is settled", "ProcessStatus")),
+    Row("POST", "/flows/close", Need::kRepair, "closeStoppedFlows",
+        "Close the flows that their deadline stopped unfinished: what was done stays",
+        Takes("FlowOrder", Gives("Those that are closed now", "ClosedFlows", kCloseQuery, "409"))),
+    Row("POST", "/flows/{id}/cancel", Need::kRepair, "cancelFlow",
+        "End an open flow; what was done is undone",
+        MayTake("FlowOrder", Gives("The flow as it is then", "Flow", kFlow, "404 409"))),
+    Row("POST", "/flows/{id}/close", Need::kRepair, "closeFlow",
+        "End an open or a parked flow; what was done stays",
+        MayTake("FlowOrder", Gives("The flow as it is then", "Flow", kFlow, "404 409"))),
+    Row("POST", "/flows/{id}/resolve", Need::kRepair, "resolveStep",
+        "Say what became of a step of a parked flow",
+        Takes("StepOrder", Gives("The flow as it is then", "Flow", kFlow, "404 409"))),
+    Row("POST", "/flows/{id}/retry", Need::kRepair, "retryFlow",
+        "Let a parked flow go on; what was stuck is tried once more",
+        MayTake("FlowOrder", Gives("The flow as it is then", "Flow", kFlow, "404 409"))),
+    Row("POST", "/flows/{id}/undo", Need::kRepair, "undoFlow", "Undo a finished flow",
+        MayTake("FlowOrder",
+                Gives("The flow as it is then; with preview=true what undoing it would send",
+                      kFlowOrPlan, kUndoParams, "404 409"))),
+    Row("POST", "/ledger/accept", Need::kRepair, "acceptLedger",
+        "Let new writes through after a restore",
+        MayTake("AcceptOrder", Gives("Its state then", "Ledger"))),
+    Row("POST", "/ledger/backup", Need::kRepair, "backupLedger",
+        "A consistent copy of the running ledger", Sends("The file", kBytes, {}, "409")),
+    Row("POST", "/operations/{operation}/settle", Need::kSettle, "settleOperation",
+        "Say what became of an operation of unknown outcome, whatever its flow is at",
+        Takes("SettleOrder", Gives("Its last event; the same word once more changes nothing",
+                                   "Event", kSettled, "404 409"))),
+    Row("POST", "/policy/reload", Need::kRepair, "reloadPolicy", "Read the policy's files now",
+        Refuses("ReloadProblem", Gives("What is in force now", "Reload"))),
+    Row("PUT", "/log-level", Need::kRepair, "setLogLevel",
+        "Change how much the process logs, until it ends",
+        Takes("LogLevel", Gives("What it is then", "LogLevel"))),
+    Row("DELETE", "/session", Need::kAnyOperator, "endSession",
+        "End the session that the request came by", Sends("It has ended", {})),
+    Row("GET", "/session", Need::kAnyOperator, "showSession", "Who you are",
+        Gives("You", "Session")),
+    Row("POST", "/session", Need::kAnyOperator, "beginSession", "Begin a session with a cookie",
+        With("Set-Cookie", Gives("You, with the session's csrf", "Session"))),
 };
 
+// "/a/b": "/a", and "/b" is left.
 std::string_view TakeSegment(std::string_view& path) {
   const auto end = path.find('/', 1);
   const std::string_view segment = path.substr(0, end);
@@ -63,12 +245,33 @@ bool Matches(std::string_view pattern, std::string_view path) {
   while (!pattern.empty() && !path.empty()) {
     const std::string_view wanted = TakeSegment(pattern);
     const std::string_view given = TakeSegment(path);
-    if (wanted == "/*" ? given.size() < 2 : wanted != given) return false;
+    if (wanted.starts_with("/{") ? given.size() < 2 : wanted != given) return false;
   }
   return pattern.empty() && path.empty();
 }
 
 }  // namespace
+
+std::string Endpoint::pattern() const {
+  std::string pattern;
+  for (std::string_view rest = path; !rest.empty();) {
+    const std::string_view segment = TakeSegment(rest);
+    pattern += segment.starts_with("/{") ? "/*" : segment;
+  }
+  return pattern;
+}
+
+std::string Endpoint::UnknownParameter(std::string_view name) const {
+  std::string known;
+  for (const Param& param : docs.params) {
+    if (param.in != Param::In::kQuery) continue;
+    if (param.name == name) return {};
+    known.append(known.empty() ? "" : ", ").append(param.name);
+  }
+  const bool is_list = known.find(',') != std::string::npos;
+  return known.empty() ? known
+                       : "'" + std::string(name) + "' is not " + (is_list ? "one of " : "") + known;
+}
 
 std::span<const Endpoint> Endpoints() { return kEndpoints; }
 

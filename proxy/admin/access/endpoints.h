@@ -1,4 +1,5 @@
-// What the admin port has, and who may use it: the one table.
+// What the admin port has, who may use it, and how it is described: the one table. Dispatch,
+// authorisation and /openapi.json come from it.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +21,39 @@ struct Endpoint {
     kAnyOperator,  // whoever is known, also without a role
     kNobody,       // anybody, without a credential: pages that say nothing of what is remembered
   };
+  struct Param {
+    enum class In : std::uint8_t { kQuery, kPath, kHeader };
+    std::string_view name;
+    std::string_view schema = R"({"type": "string"})";  // JSON, or the name of one in openapi.json
+    std::string_view text = "";
+    In in = In::kQuery;
+  };
+  // A kind of answer that is no JSON; `item`: the schema of each line or message.
+  struct Content {
+    std::string_view type, item = "";
+  };
+  struct Docs {
+    std::span<const Param> params = {};
+    std::string_view body = "";  // its schema; empty: it takes none
+    bool may_lack_body = false;
+    std::string_view answer = "";  // in words
+    std::string_view schema = "";  // of an answer in JSON
+    std::span<const Content> contents = {};
+    std::string_view header = "";    // that the answer has
+    std::string_view problems = "";  // statuses besides those that every endpoint of its need has
+    std::string_view refusal = "";   // schema of a 422 that is no plain problem
+  };
+
   std::string_view method;
-  std::string_view path;  // "*" stands for one segment
+  std::string_view path;  // "{id}" stands for one segment
   Need need = Need::kRepair;
+  std::string_view id, summary;  // in openapi.json
+  Docs docs;
+
+  // "/flows/*", as logs and errors tell it.
+  std::string pattern() const;
+  // Why a query may not have this; empty: it may.
+  std::string UnknownParameter(std::string_view name) const;
 
   // Only GET changes nothing, and it never does.
   bool changes() const { return method != "GET"; }

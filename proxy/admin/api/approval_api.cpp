@@ -114,9 +114,6 @@ HttpResponse ApprovalApi::List(std::string_view query) {
       good = ParsePlace(value, after);
     } else if (name == "limit") {
       good = ParseNumber(value, limit) && limit > 0 && limit <= limits::kAdminPageMax;
-    } else {
-      return Problem(400, "Unknown parameter",
-                     "'" + name + "' is not one of tool, caller, by, after, limit");
     }
     if (!good) {
       return Problem(400, "Bad parameter",

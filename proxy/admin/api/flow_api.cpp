@@ -92,8 +92,7 @@ HttpResponse FlowApi::Handle(const HttpRequest& request, std::string_view path,
 }
 
 HttpResponse FlowApi::List(std::string_view query) {
-  const auto selection =
-      ReadFlowSelection(query, {"phase", "stopped", "name", "reason", "limit", "after", "all"});
+  const auto selection = ReadFlowSelection(query);
   if (!selection) return Problem(400, "Bad parameter", selection.error());
   std::vector<FlowState> flows;
   if (selection->all) {
@@ -121,7 +120,7 @@ HttpResponse FlowApi::List(std::string_view query) {
 
 HttpResponse FlowApi::CloseStopped(std::string_view query, const HttpRequest& request,
                                    const Operator& who) {
-  auto selection = ReadFlowSelection(query, {"name", "reason", "limit"});
+  auto selection = ReadFlowSelection(query);
   if (!selection) return Problem(400, "Bad parameter", selection.error());
   selection->stopped = true;
   const auto word = ReadReason(request, who);

@@ -6,7 +6,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "filters/ledger/model/flow.h"
 
@@ -20,9 +19,8 @@ struct FlowSelection {
   bool all = false;  // also those that are over
 };
 
-// Reads a query that may have the parameters `accepted`. Its error is a line for people.
-std::expected<FlowSelection, std::string> ReadFlowSelection(
-    std::string_view query, const std::vector<std::string_view>& accepted);
+// Reads a query whose parameters are those of its endpoint. Its error is a line for people.
+std::expected<FlowSelection, std::string> ReadFlowSelection(std::string_view query);
 
 bool IsSelected(const FlowSelection& selection, const FlowState& state);
 

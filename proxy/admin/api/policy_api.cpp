@@ -80,12 +80,9 @@ struct AskedCall {
   std::string body;
 };
 
-std::expected<AskedCall, std::string> ReadQuery(std::string_view query) {
+AskedCall ReadQuery(std::string_view query) {
   AskedCall asked;
-  for (const auto& [name, value] : ParsePairs(query)) {
-    if (name != "call") return std::unexpected("'" + name + "' is not call");
-    asked.call = value;
-  }
+  for (const auto& [name, value] : ParsePairs(query)) asked.call = value;
   return asked;
 }
 

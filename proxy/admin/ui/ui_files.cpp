@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "proxy/admin/access/problem.h"
+#include "proxy/admin/ui/openapi.h"
 #include "proxy/base/crypto/hash.h"
 
 namespace recourse {
@@ -12,7 +13,7 @@ namespace {
 
 constexpr std::string_view kShell = "index.html";
 constexpr std::string_view kFolder = "/ui/";
-constexpr std::string_view kApiDocument = "openapi.json";
+constexpr std::string_view kApiDocument = "/openapi.json";
 
 // No inline script or style, nothing from elsewhere, no frame; and no text ever becomes markup
 // (require-trusted-types-for).
@@ -42,22 +43,26 @@ void SetIfAbsent(HttpResponse& response, std::string_view name, std::string_view
   }
 }
 
+// Each has one address. Without a name: there is none.
+UiFile FileAt(std::string_view path) {
+  if (path == kApiDocument) return {kApiDocument, OpenApiDocument()};
+  const std::string_view name = path == "/" ? kShell : path.substr(kFolder.size());
+  const auto files = EmbeddedUiFiles();
+  const auto file = std::ranges::find(files, name, &UiFile::name);
+  return file == files.end() || name == kOpenApiParts ? UiFile() : *file;
+}
+
 }  // namespace
 
 HttpResponse ServeUiFile(const HttpRequest& request, std::string_view path) {
-  const bool in_folder = path.starts_with(kFolder);
-  const std::string_view name = path == "/" ? kShell : path.substr(in_folder ? kFolder.size() : 1);
-  const auto files = EmbeddedUiFiles();
-  const auto file =
-      std::find_if(files.begin(), files.end(), [&](const UiFile& one) { return one.name == name; });
-  // Each has one address.
-  if (file == files.end() || (in_folder && name == kApiDocument)) {
+  const UiFile file = FileAt(path);
+  if (file.name.empty()) {
     return Problem(404, "Not found", "the web UI has no such file; it begins at /");
   }
-  const std::string tag = "\"" + ToHex(Sha256(file->bytes)).substr(0, 32) + "\"";
+  const std::string tag = "\"" + ToHex(Sha256(file.bytes)).substr(0, 32) + "\"";
   HttpResponse response{200,
                         "OK",
-                        {{"Content-Type", std::string(TypeOf(name))},
+                        {{"Content-Type", std::string(TypeOf(file.name))},
                          {"ETag", tag},
                          {"Cache-Control", "no-cache"},
                          {"Content-Security-Policy", std::string(kShellRules)}},
@@ -66,7 +71,7 @@ HttpResponse ServeUiFile(const HttpRequest& request, std::string_view path) {
   if (known != nullptr && known->find(tag) != std::string::npos) {
     response.status = 304;
   } else {
-    response.body = file->bytes;
+    response.body = file.bytes;
   }
   return response;
 }

@@ -1,5 +1,5 @@
-// The files that are part of the binary: the web UI (proxy/admin/ui) and openapi.json, which
-// describes the admin API.
+// The files that are part of the binary: the web UI (proxy/admin/ui) and what openapi.json is made
+// of, which describes the admin API.
 #pragma once
 
 #include <span>
@@ -16,6 +16,7 @@ struct UiFile {
   std::string_view bytes;
 };
 std::span<const UiFile> EmbeddedUiFiles();
+inline constexpr std::string_view kOpenApiParts = "openapi_parts.json";
 
 // A GET of `/`, `/ui/NAME` or `/openapi.json`, for anybody: they hold nothing of what is
 // remembered. With an ETag, and 304 for whoever has the file already.
