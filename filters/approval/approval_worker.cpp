@@ -41,7 +41,7 @@ Task<void> ApprovalWorker::Load() {
   std::uint64_t after = 0;
   bool is_told = false;
   while (!loop_.is_stopping()) {
-    const auto page = co_await parts_.ledger.Claims(after, limits::kClaimsPage, parts_.executor);
+    const auto page = co_await parts_.ledger.OwnClaims(after, limits::kClaimsPage, parts_.executor);
     if (!page) {
       if (!std::exchange(is_told, true)) {
         Log(LogLevel::kError, "what waits for approval cannot be read; it is tried again",
@@ -65,9 +65,20 @@ Task<void> ApprovalWorker::Load() {
   }
 }
 
+void ApprovalWorker::LoadMore() {
+  loop_.Post([this] { loop_.Spawn(Load(), [this] { loop_.Wake(); }); });
+}
+
 void ApprovalWorker::Track(std::uint64_t operation, MonoTime due, MonoTime ends) {
   entries_[operation].ends = ends;
   SetDue(operation, due);
+}
+
+// By the wall clock, which may be another one than that of who asked. What ends is looked at again
+// where it is written.
+MonoTime ApprovalWorker::EndOf(const ApprovalFacts& facts) const {
+  const std::int64_t waited_ms = ToUnixMillis(parts_.clock.WallNow()) - facts.asked_ms;
+  return parts_.clock.Now() + Millis(std::max<std::int64_t>(0, facts.expires_ms - waited_ms));
 }
 
 void ApprovalWorker::SetDue(std::uint64_t operation, MonoTime due) {
@@ -203,15 +214,17 @@ Task<std::expected<ApprovalOutcome, std::string>> ApprovalWorker::DecideNow(Appr
   if (!outcome) co_return Decided(std::unexpected(std::string(outcome.error().detail())));
   if (!outcome->moved) co_return Decided(std::move(*outcome));
   if (parts_.tell) parts_.tell(outcome->event);
-  if (outcome->event.phase == Phase::kApproved) {
-    // Another process may have asked: who has the last word sees to the sending.
-    const MonoTime now = parts_.clock.Now();
-    if (!entries_.contains(operation)) Track(operation, now, now);
-    SetDue(operation, now);
-    loop_.Wake();
-  } else if (IsFinal(outcome->event.phase)) {
+  if (IsFinal(outcome->event.phase)) {
     Forget(operation);
+    co_return Decided(std::move(*outcome));
   }
+  // Another process may have asked: who has said something last sees to the rest.
+  if (!entries_.contains(operation)) {
+    const MonoTime ends = EndOf(*outcome->event.approval);
+    Track(operation, ends, ends);
+  }
+  if (outcome->event.phase == Phase::kApproved) SetDue(operation, parts_.clock.Now());
+  loop_.Wake();
   co_return Decided(std::move(*outcome));
 }
 

@@ -49,6 +49,9 @@ class ApprovalWorker final : public ApprovalQueue {
   // Loads what waits, then works until Stop(). Returns when the last call on its way has ended.
   // Call once, on the runner's thread.
   Task<void> Run();
+  // There is more than Run() has loaded: what waited at another process that ended. Thread-safe;
+  // once Run() runs.
+  void LoadMore();
   // Ends Run() within kApprovalTick plus a backend's timeout.
   void Stop() { loop_.Stop(); }
 
@@ -86,6 +89,7 @@ class ApprovalWorker final : public ApprovalQueue {
 
   Task<void> Load();
   void Track(std::uint64_t operation, MonoTime due, MonoTime ends);
+  MonoTime EndOf(const ApprovalFacts& facts) const;
   void SetDue(std::uint64_t operation, MonoTime due);
   void Forget(std::uint64_t operation);
   void Tick();

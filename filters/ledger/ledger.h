@@ -310,6 +310,13 @@ class Ledger {
   // Operations that wait for a human or were approved, with id > after, ascending, at most `limit`.
   virtual Task<Result<std::vector<PendingApproval>>> Claims(std::uint64_t after, std::size_t limit,
                                                             Executor& executor) = 0;
+  // Of these what this process has to see to: it wrote them last, or has taken them over from one
+  // that is lost.
+  virtual Task<Result<std::vector<PendingApproval>>> OwnClaims(std::uint64_t after,
+                                                               std::size_t limit,
+                                                               Executor& executor) {
+    return Claims(after, limit, executor);
+  }
 
   // The answer of that attempt reached its client whole: the same intent under another trace is a
   // new call from now on, unless a later attempt has begun: nobody has seen that one's answer.
@@ -320,7 +327,8 @@ class Ledger {
   // wait either; a crash before it is durable errs towards a new call.
   virtual void MarkUnread(AttemptId answered) = 0;
 
-  // Operations in DISPATCHING or UNCERTAIN with id > after, ascending, at most `limit`.
+  // Operations of this process in DISPATCHING or UNCERTAIN with id > after, ascending, at most
+  // `limit`.
   virtual Task<Result<std::vector<Event>>> Open(std::uint64_t after, std::size_t limit,
                                                 Executor& executor) = 0;
 
@@ -336,6 +344,12 @@ class Ledger {
   // Flows that are not over, with number > after, ascending, at most `limit`.
   virtual Task<Result<std::vector<FlowState>>> Flows(std::uint64_t after, std::size_t limit,
                                                      Executor& executor) = 0;
+  // Of these what this process has to see to: it moved them last, watches their deadline, or has a
+  // step of unknown outcome in them.
+  virtual Task<Result<std::vector<FlowState>>> OwnFlows(std::uint64_t after, std::size_t limit,
+                                                        Executor& executor) {
+    return Flows(after, limit, executor);
+  }
 
   // Remembers a policy that comes into force; durable when it returns. Blocking: never call it from
   // an I/O thread. Thread-safe. Fails with kLedgerUnavailable or kOverloaded.
@@ -365,8 +379,8 @@ class Ledger {
   // Seconds per commit, called on the ledger's thread. Set once before the first verb.
   virtual void OnCommit(std::function<void(double seconds, std::size_t rows)> observer) = 0;
   // Called each time when what another process had open, and left by its death, has become this
-  // one's: Open and Flows then have more. On a thread of the ledger's. Set once; not asked by a
-  // ledger of one process.
+  // one's: Open, OwnClaims and OwnFlows then have more. On a thread of the ledger's. Set once; not
+  // asked by a ledger of one process.
   virtual void OnTakeOver(std::function<void()> /*told*/) {}
 };
 

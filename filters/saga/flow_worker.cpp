@@ -52,7 +52,7 @@ Task<void> FlowWorker::Load() {
   std::uint64_t after = 0;
   bool is_told = false;
   while (!loop_.is_stopping()) {
-    const auto page = co_await parts_.ledger.Flows(after, kFlowPage, parts_.executor);
+    const auto page = co_await parts_.ledger.OwnFlows(after, kFlowPage, parts_.executor);
     if (!page) {
       if (!std::exchange(is_told, true)) {
         Log(LogLevel::kError, "flows cannot be read and are not undone; it is tried again",
@@ -152,7 +152,8 @@ Task<void> FlowWorker::Work(FlowTable::Work work) {
   }
   const auto page = co_await parts_.ledger.Flows(work.number - 1, 1, parts_.executor);
   if (!page || !table_.IsMine(work)) co_return;
-  if (page->empty() || page->front().number != work.number) {
+  const bool is_there = !page->empty() && page->front().number == work.number;
+  if (!is_there || page->front().is_others) {
     table_.Forget(work.number);
     co_return;
   }

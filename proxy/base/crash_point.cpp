@@ -51,6 +51,11 @@ bool IsCrashPointArmed(const char* name) {
   return !ArmedPoint().name.empty() && ArmedPoint().name == name;
 }
 
+bool HasNoWatchdog() {
+  static const bool has_none = std::getenv("RECOURSE_TEST_NO_WATCHDOG") != nullptr;
+  return has_none;
+}
+
 void CrashPoint(const char* name) {
   static std::atomic<int> passes{0};
   if (!IsCrashPointArmed(name)) return;

@@ -133,7 +133,7 @@ Task<void> Webhook::Load() {
 
 Task<Result<void>> Webhook::LoadParked(std::uint64_t& after) {
   for (;;) {
-    const auto page = co_await parts_.ledger.Flows(after, kPage, parts_.executor);
+    const auto page = co_await parts_.ledger.OwnFlows(after, kPage, parts_.executor);
     if (!page) co_return std::unexpected(page.error());
     if (page->empty()) co_return Result<void>();
     for (const FlowState& state : *page) {
@@ -145,7 +145,7 @@ Task<Result<void>> Webhook::LoadParked(std::uint64_t& after) {
 
 Task<Result<void>> Webhook::LoadClaims(std::uint64_t& after) {
   for (;;) {
-    const auto page = co_await parts_.ledger.Claims(after, kPage, parts_.executor);
+    const auto page = co_await parts_.ledger.OwnClaims(after, kPage, parts_.executor);
     if (!page) co_return std::unexpected(page.error());
     if (page->empty()) co_return Result<void>();
     for (const PendingApproval& claim : *page) {

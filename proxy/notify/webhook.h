@@ -49,7 +49,8 @@ class Webhook {
   // executor's thread.
   Task<void> Run();
   // Looks for the flows that are parked and the calls that wait already. A ledger that cannot be
-  // read is asked again, kLoadTriesMax times. Call once, on the executor's thread.
+  // read is asked again, kLoadTriesMax times. Call at the start, and when another process's has
+  // become this one's; on the executor's thread.
   Task<void> Load();
   // Looks for operations of unknown outcome and has Run() tell of each once, and after a restart
   // once more. Call once, on the executor's thread.

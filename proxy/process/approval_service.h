@@ -26,6 +26,8 @@ class ApprovalService {
 
   // Begins to work: what was approved before a restart is sent. Call once.
   void Start();
+  // There is more: what waited at another process that ended. Thread-safe, once started.
+  void LoadMore() { runner_.LoadMore(); }
   // Lets no further call begin. Thread-safe, as sends(): one is still on its way.
   void Stop() { runner_.Stop(); }
   bool sends() const { return sends_; }

@@ -83,6 +83,11 @@ void FlowService::Start() {
   executor_.Post(std::move(start));
 }
 
+void FlowService::LoadMore() {
+  runner_.LoadMore();
+  PostJob(executor_, [this] { Spawn(webhook_.Load(), [] {}); });
+}
+
 void FlowService::Stop() {
   runner_.Stop();
   PostJob(executor_, [this] { webhook_.Stop(); });

@@ -32,6 +32,8 @@ class FlowService {
 
   // Begins to work on flows. Call once.
   void Start();
+  // There is more: what another process saw to, and left by its death. Thread-safe, once started.
+  void LoadMore();
   // Lets no further undo request, and no further news, begin. Thread-safe, as undoes(): one is
   // still on its way.
   void Stop();

@@ -300,7 +300,8 @@ void Runtime::StartWorkers() {
     PostJob(*threads_.front(), [this] { Spawn(settle_worker_->Run(), [] {}); });
     flows_->Start();
     approvals_->Start();
-    ledger_->OnTakeOver([this] { settle_worker_->LoadMore(), flows_->runner().LoadMore(); });
+    ledger_->OnTakeOver(
+        [this] { settle_worker_->LoadMore(), flows_->LoadMore(), approvals_->LoadMore(); });
   }
 }
 

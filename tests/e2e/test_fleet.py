@@ -19,6 +19,11 @@ ASKED = """\
     effect: write
     undo: none
     approval: {{ by: [ finance ], expires: 10m, hold: 0s }}
+  mail.offer:
+    match: POST shop /offer/{{token}}
+    effect: write
+    undo: none
+    approval: {{ by: [ finance ], expires: 3s, hold: 0s }}
   orders.place:
     match: POST shop /placed/{{token}}
     effect: write
@@ -44,9 +49,9 @@ flows:
 
 
 class Pods:
-    """Two processes of one group, with the same policy and secrets."""
+    """Processes of one group, with the same policy and secrets: `a` and `b`, or as named."""
 
-    def __init__(self, directory, double, url):
+    def __init__(self, directory, double, url, names="ab", group="shop/checkout"):
         self.url, self.double = url, double
         secret, key = directory / "install.secret", directory / "ledger.key"
         secret.write_text("5e" * 32 + "\n")
@@ -55,16 +60,17 @@ class Pods:
             file.chmod(0o600)
         self.secrets = ["--install-secret-file", secret, "--ledger-key-file", key]
         policy = POLICY.replace("flows:\n", ASKED).format(url=double.url)
-        policy += f'ledger: {{ url: "{url}", group: shop/checkout }}\n'
-        self.a, self.b = (Staffed(directory / name, policy, self.secrets) for name in "ab")
+        policy += f'ledger: {{ url: "{url}", group: {group} }}\n'
+        self.all = {name: Staffed(directory / name, policy, self.secrets) for name in names}
+        self.__dict__.update(self.all)
 
     def __enter__(self):
-        for pod in (self.a, self.b):
+        for pod in self.all.values():
             pod.start()
         return self
 
     def __exit__(self, *exc):
-        for pod in (self.a, self.b):
+        for pod in self.all.values():
             pod.kill()
 
 

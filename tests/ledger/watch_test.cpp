@@ -52,10 +52,14 @@ TEST(RingTest, EveryOpenStreamIsReachedOnceTheDeadBeforeItAreGone) {
 }
 
 TEST(RingTest, IsListedOnceASecondBySmallGroupsAndLessOftenByLargeOnes) {
-  EXPECT_EQ(ListEvery(1), milliseconds(1'000));
-  EXPECT_EQ(ListEvery(100), milliseconds(1'000));
-  EXPECT_EQ(ListEvery(300), milliseconds(3'000));
-  EXPECT_EQ(ListEvery(1'000'000), milliseconds(10'000));
+  for (const bool is_open : {true, false}) {
+    EXPECT_EQ(ListEvery(0, is_open), milliseconds(1'000));
+    EXPECT_EQ(ListEvery(10, is_open), milliseconds(1'000));
+  }
+  EXPECT_EQ(ListEvery(300, true), milliseconds(3'000));
+  EXPECT_EQ(ListEvery(300, false), milliseconds(30'000));
+  EXPECT_EQ(ListEvery(1'000'000, true), milliseconds(10'000));
+  EXPECT_EQ(ListEvery(1'000'000, false), milliseconds(100'000));
 }
 
 TEST_F(WatchTest, AStreamIsDeadAfterSevenSecondsOfTheSameBeat) {

@@ -16,10 +16,10 @@ std::vector<std::uint64_t> SuccessorsInRing(std::uint64_t own, std::vector<std::
   return streams;
 }
 
-Millis ListEvery(std::size_t processes) {
-  const auto most = limits::kListEveryMax / limits::kListEveryPerProcess;
-  const auto counted = std::min<std::size_t>(processes, most);
-  return std::max<Millis>(limits::kListEveryMin, limits::kListEveryPerProcess * counted);
+Millis ListEvery(std::size_t processes, bool is_open) {
+  const Millis each = is_open ? limits::kListEveryPerOpen : limits::kListEveryPerIdle;
+  const auto counted = std::min<std::size_t>(processes, limits::kListedProcessesMax);
+  return std::max<Millis>(limits::kListEveryMin, each * counted);
 }
 
 Millis ReconnectPause(int failures, std::uint32_t jitter) {

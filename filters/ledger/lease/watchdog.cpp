@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "proxy/base/check.h"
+#include "proxy/base/crash_point.h"
 
 namespace recourse {
 
@@ -21,6 +22,7 @@ KernelWatchdog::KernelWatchdog() {
 KernelWatchdog::~KernelWatchdog() { ::timer_delete(timer_); }
 
 void KernelWatchdog::Arm(BootTime at) {
+  if (RC_HAS_NO_WATCHDOG()) return;
   const auto since_boot = at.time_since_epoch();
   const auto seconds = std::chrono::floor<std::chrono::seconds>(since_boot);
   itimerspec when{};

@@ -80,6 +80,8 @@ struct FlowState {
   std::int64_t began_ms = 0, changed_ms = 0;  // wall clock
   std::uint64_t row = 0;                      // of the last flow row; 0: only its steps tell of it
   std::vector<FlowStep> steps;                // in the order of their first dispatch
+  // Another process that shares the ledger sees to it. In no row; known where flows are listed.
+  bool is_others = false;
 };
 
 // The move of one flow. `from` is compared first.

@@ -6,6 +6,7 @@
 #include "filters/ledger/engine/recovery.h"
 #include "filters/ledger/lmdb/open.h"
 #include "filters/ledger/memory/memory_event_log.h"
+#include "filters/ledger/open/stream_file.h"
 #include "filters/ledger/postgres/open.h"
 
 namespace recourse {
@@ -40,6 +41,11 @@ Opened OpenShared(const LedgerUrl& url, const OpenOptions& options, const Clock&
                 .version = RECOURSE_VERSION,
                 .install_id = {}},
       .wait = options.place.wait};
+  if (auto file = StreamFile::Hold(options.embedded.directory, options.embedded.unsafe_fs)) {
+    shared.store.begun = [file](const Digest& ledger, std::uint64_t stream) {
+      return file->Begin(ledger, stream);
+    };
+  }
   if (options.embedded.secrets) {
     auto secrets = options.embedded.secrets(LedgerFacts());
     if (!secrets) return std::unexpected(std::move(secrets.error()));

@@ -264,15 +264,11 @@ void PgBatches::Finish(BatchEnd end) {
   plans_.clear();
 }
 
+// Nothing of the batch was written: what still waits for it begins under the next stream.
 void PgBatches::FinishFenced() {
-  Log(LogLevel::kError, "this process was declared dead, and goes on under another stream");
-  for (const auto& [verb, plan] : accepted_) {
-    if (verb->begins()) {
-      Drop(*verb, verb->abandoned() ? Job() : verb->Fail(PgAway()));
-    } else {
-      Lose(*verb);
-    }
-  }
+  Log(LogLevel::kWarn,
+      "this process's stream was ended by another one; it goes on under a new one");
+  for (const auto& [verb, plan] : accepted_) Lose(*verb);
   lease_.End();
   store_.LeaveStream();
   flows_.clear();

@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "filters/ledger/postgres/jobs.h"
 #include "filters/ledger/postgres/store.h"
 #include "filters/ledger/postgres/stream_lease.h"
 #include "filters/ledger/postgres/verbs.h"

@@ -12,20 +12,38 @@ namespace {
 constexpr Millis kPollFirst{20}, kPollMost{250};
 constexpr int kListRoundsMax = 64;
 
+#define PG_PAGE                                                              \
+  " AND (stream, number) > ($2::bigint, $3::bigint) ORDER BY stream, number" \
+  " LIMIT $4::bigint"
 // Its own calls are in memory; of what is unknown, or waits for humans, work tells.
-constexpr PgStatement kOwnWork{
-    "own_work",
-    "SELECT stream, number FROM work WHERE owner = $1::bigint AND kind = 1"
-    " AND (stream, number) > ($2::bigint, $3::bigint) ORDER BY stream, number LIMIT $4::bigint"};
+constexpr PgStatement kOwnUnknown{
+    "own_unknown", "SELECT stream, number FROM work WHERE owner = $1::bigint AND kind = 1" PG_PAGE};
+constexpr PgStatement kOwnApprovals{
+    "own_approvals",
+    "SELECT stream, number FROM work WHERE owner = $1::bigint AND kind = 2" PG_PAGE};
 constexpr PgStatement kApprovals{
-    "approvals",
-    "SELECT stream, number FROM work WHERE grp = $1::text AND kind = 2"
-    " AND (stream, number) > ($2::bigint, $3::bigint) ORDER BY stream, number LIMIT $4::bigint"};
+    "approvals", "SELECT stream, number FROM work WHERE grp = $1::text AND kind = 2" PG_PAGE};
+// Each with its owner, if there is work on it.
 constexpr PgStatement kUnfinishedFlows{
     "unfinished_flows",
-    "SELECT flow FROM flow WHERE grp = $1::text AND phase NOT IN (2, 5)"
-    " AND (flow_stream, flow_number) > ($2::bigint, $3::bigint)"
-    " ORDER BY flow_stream, flow_number LIMIT $4::bigint"};
+    "SELECT f.flow, coalesce(w.owner, 0) FROM flow f LEFT JOIN work w"
+    " ON w.kind = 3 AND w.stream = f.flow_stream AND w.number = f.flow_number"
+    " WHERE f.grp = $1::text AND f.phase NOT IN (2, 5)"
+    " AND (f.flow_stream, f.flow_number) > ($2::bigint, $3::bigint)"
+    " ORDER BY f.flow_stream, f.flow_number LIMIT $4::bigint"};
+// Also those that an unknown step may break.
+constexpr PgStatement kOwnFlows{
+    "own_flows",
+    "SELECT f.flow, $5::bigint FROM (SELECT w.stream, w.number FROM work w"
+    "  WHERE w.owner = $5::bigint AND w.kind = 3"
+    " UNION SELECT s.flow_stream, s.flow_number FROM work w"
+    "  JOIN event e ON e.stream = w.stream AND e.number = w.number"
+    "  JOIN operation o ON o.key = e.key JOIN flow s ON s.flow = o.flow"
+    "  WHERE w.owner = $5::bigint AND w.kind = 1) AS own"
+    " JOIN flow f ON f.grp = $1::text AND f.flow_stream = own.stream"
+    "  AND f.flow_number = own.number AND f.phase NOT IN (2, 5)"
+    " WHERE (own.stream, own.number) > ($2::bigint, $3::bigint)"
+    " ORDER BY own.stream, own.number LIMIT $4::bigint"};
 
 // Once its facts are there.
 template <class Row>
@@ -61,12 +79,9 @@ bool PgLists::FillFound(ReadRows& rows, const std::vector<std::uint64_t>& operat
 
 std::expected<std::vector<std::uint64_t>, PgFailure> PgLists::IdsOf(const PgStatement& statement,
                                                                     PgArguments arguments,
-                                                                    std::uint64_t after,
-                                                                    std::size_t limit) {
-  const RowId id = UnpackRowId(after);
-  arguments.Int(id.stream)
-      .Int(static_cast<std::int64_t>(id.number))
-      .Int(static_cast<std::int64_t>(limit));
+                                                                    const PgPage& page) {
+  const RowId after = UnpackRowId(page.after);
+  arguments.Int(after.stream).Int(AsInt(after.number)).Int(AsInt(page.limit));
   store_.connection().Queue(statement, arguments);
   const auto answered = store_.connection().Run();
   if (!answered) return std::unexpected(answered.error());
@@ -98,14 +113,14 @@ bool PgLists::ServeLists() {
 }
 
 bool PgLists::Serve(PgEventsWait& wait) {
-  auto ids = IdsOf(kOwnWork, PgArguments().Int(static_cast<std::int64_t>(store_.stream())),
-                   wait.after, wait.limit);
+  const std::size_t limit = wait.page.limit;
+  auto ids = IdsOf(kOwnUnknown, PgArguments().Int(AsInt(store_.stream())), wait.page);
   if (!ids) return false;
-  for (auto at = store_.open().upper_bound(wait.after); at != store_.open().end(); ++at) {
+  for (auto at = store_.open().upper_bound(wait.page.after); at != store_.open().end(); ++at) {
     ids->push_back(at->first);
   }
   std::ranges::sort(*ids);
-  if (ids->size() > wait.limit) ids->resize(wait.limit);
+  if (ids->size() > limit) ids->resize(limit);
   ReadRows rows(local_.opener, false);
   if (!FillFound(rows, *ids)) return false;
   std::vector<Event> events;
@@ -124,7 +139,9 @@ bool PgLists::Serve(PgEventsWait& wait) {
 }
 
 bool PgLists::Serve(PgClaimsWait& wait) {
-  const auto ids = IdsOf(kApprovals, PgArguments().Bytes(store_.group()), wait.after, wait.limit);
+  const auto ids = wait.page.is_own
+                       ? IdsOf(kOwnApprovals, PgArguments().Int(AsInt(store_.stream())), wait.page)
+                       : IdsOf(kApprovals, PgArguments().Bytes(store_.group()), wait.page);
   if (!ids) return false;
   ReadRows rows(local_.opener, false);
   if (!FillFound(rows, *ids)) return false;
@@ -145,34 +162,45 @@ bool PgLists::Serve(PgClaimsWait& wait) {
   return true;
 }
 
+std::optional<std::vector<PgLists::ListedFlow>> PgLists::FlowsOf(const PgPage& page) {
+  const RowId after = UnpackRowId(page.after);
+  PgArguments arguments;
+  arguments.Bytes(store_.group()).Int(after.stream).Int(AsInt(after.number)).Int(AsInt(page.limit));
+  if (page.is_own) arguments.Int(AsInt(store_.stream()));
+  store_.connection().Queue(page.is_own ? kOwnFlows : kUnfinishedFlows, arguments);
+  const auto answered = store_.connection().Run();
+  if (!answered) return std::nullopt;
+  const PgRows& rows = answered->front();
+  std::vector<ListedFlow> flows;
+  for (int row = 0; row < rows.size(); ++row) {
+    const std::uint64_t owner = rows.Number(row, 1);
+    flows.push_back({rows.Uuid(row, 0), owner != 0 && owner != store_.stream()});
+  }
+  return flows;
+}
+
 bool PgLists::Serve(PgFlowsWait& wait) {
-  std::vector<Digest> keys;
-  if (wait.named) {
-    keys.push_back(*wait.named);
+  std::vector<ListedFlow> listed;
+  if (wait.page.flow_name) {
+    listed.push_back({*wait.page.flow_name});
+  } else if (auto page = FlowsOf(wait.page)) {
+    listed = std::move(*page);
   } else {
-    const RowId after = UnpackRowId(wait.after);
-    store_.connection().Queue(kUnfinishedFlows, PgArguments()
-                                                    .Bytes(store_.group())
-                                                    .Int(after.stream)
-                                                    .Int(static_cast<std::int64_t>(after.number))
-                                                    .Int(static_cast<std::int64_t>(wait.limit)));
-    const auto listed = store_.connection().Run();
-    if (!listed) return false;
-    for (int row = 0; row < listed->front().size(); ++row) {
-      keys.push_back(listed->front().Uuid(row, 0));
-    }
+    return false;
   }
   ReadRows rows(local_.opener, false);
   const bool is_there = Fill(rows, [&] {
     bool has_all = true;
-    for (const Digest& key : keys) has_all = rows.State(key).has_value() && has_all;
+    for (const ListedFlow& flow : listed) has_all = rows.State(flow.key).has_value() && has_all;
     return has_all;
   });
   if (!is_there) return false;
   std::vector<FlowState> flows;
-  for (const Digest& key : keys) {
-    auto state = rows.State(key);
-    if (state && *state && **state) flows.push_back(std::move(***state));
+  for (const ListedFlow& flow : listed) {
+    auto state = rows.State(flow.key);
+    if (!state || !*state || !**state) continue;
+    (**state)->is_others = flow.is_others;
+    flows.push_back(std::move(***state));
   }
   wait.result = std::move(flows);
   return true;

@@ -5,12 +5,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <set>
 #include <vector>
 
 #include "filters/ledger/engine/join_table.h"
 #include "filters/ledger/postgres/facts.h"
-#include "filters/ledger/postgres/jobs.h"
 #include "filters/ledger/postgres/store.h"
 #include "filters/ledger/postgres/waits.h"
 
@@ -36,18 +36,23 @@ class PgLists {
 
  private:
   using IsDone = std::function<bool()>;
+  struct ListedFlow {
+    Digest key{};
+    bool is_others = false;
+  };
   bool Fill(ReadRows& rows, const IsDone& is_done);
   bool FillFound(ReadRows& rows, const std::vector<std::uint64_t>& operations);
   bool Serve(PgEventsWait& wait);
   bool Serve(PgClaimsWait& wait);
   bool Serve(PgFlowsWait& wait);
   bool ServeLists();
+  // nullopt: the database is away.
+  std::optional<std::vector<ListedFlow>> FlowsOf(const PgPage& page);
   bool ServeJoins(bool has_news);
   void Answer(JoinWait& wait, ReadRows& rows, bool is_new);
   std::expected<std::vector<std::uint64_t>, PgFailure> IdsOf(const PgStatement& statement,
                                                              PgArguments arguments,
-                                                             std::uint64_t after,
-                                                             std::size_t limit);
+                                                             const PgPage& page);
 
   LocalFacts& local_;
   PgStore& store_;

@@ -9,9 +9,7 @@
 #include <utility>
 
 #include "filters/ledger/model/row_id.h"
-#include "filters/ledger/postgres/placed_log.h"
 #include "filters/ledger/postgres/waits.h"
-#include "filters/ledger/queries/flow_queries.h"
 #include "filters/ledger/queries/log_queries.h"
 #include "proxy/base/limits.h"
 #include "proxy/base/log/log.h"
@@ -21,6 +19,8 @@ namespace {
 
 // Outcomes must find room even when the queue is full of beginnings.
 constexpr std::size_t kPgRecordQueueMax = 2 * limits::kLedgerQueueMax;
+// Calls that wait to begin; the rest are refused.
+constexpr std::size_t kPgBeginsMax = 4'096;
 // How long an operator's order waits for the database.
 constexpr std::chrono::seconds kPgOrderWaitMax{2};
 
@@ -47,6 +47,16 @@ class ThreadExecutor final : public Executor {
   std::mutex mutex_;
   std::condition_variable posted_;
   std::deque<Job> jobs_;  // guarded by mutex_
+};
+
+// One of those that `all` counts, while it lives.
+struct Counted {
+  explicit Counted(std::atomic<std::size_t>& of) : all(of), before(of.fetch_add(1)) {}
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+  ~Counted() { all.fetch_sub(1); }
+  std::atomic<std::size_t>& all;
+  const std::size_t before;
 };
 
 constexpr PgStatement kCounts{
@@ -92,9 +102,9 @@ std::expected<std::unique_ptr<Ledger>, std::string> OpenPostgresLedger(PgLedgerO
 }
 
 PostgresLedger::PostgresLedger(PgLedgerOptions options, const Clock& clock)
-    : options_(std::move(options)),
+    : PgOperatorsLedger({options.store.connection, options.store.group, options.keys, clock}),
+      options_(std::move(options)),
       clock_(clock),
-      reader_(options_.store.connection),
       lane_(options_, clock),
       watch_({.table = {.connection = options_.store.connection,
                         .group = options_.store.group,
@@ -108,7 +118,7 @@ PostgresLedger::PostgresLedger(PgLedgerOptions options, const Clock& clock)
               .took =
                   [this] {
                     const std::lock_guard lock(take_over_mutex_);
-                    if (on_take_over_) on_take_over_();
+                    on_take_over_ ? on_take_over_() : void(took_untold_ = true);
                   },
               .clock = clock}) {}
 
@@ -122,6 +132,12 @@ Task<Result<Begun>> PostgresLedger::Begin(NewOperation operation, Executor& exec
   PgBeginWait wait{operation, &executor, {}};
   auto verb = std::make_unique<PgBegin>(&wait);
   verb->since = clock_.Now();
+  const Counted counted(beginning_);
+  if (counted.before >= kPgBeginsMax) {
+    co_return std::unexpected(Error(ErrorCode::kOverloaded,
+                                    "too many calls wait for the ledger's database",
+                                    Delivery::kNotSent));
+  }
   auto queued = lane_.Submit(std::move(verb), limits::kLedgerQueueMax, true);
   if (!queued) co_return std::unexpected(queued.error());
   co_await wait.done.Wait();
@@ -172,10 +188,10 @@ Task<Result<Event>> PostgresLedger::Read(std::uint64_t operation, Executor& exec
   co_return std::move(**read);
 }
 
-Task<Result<std::vector<PendingApproval>>> PostgresLedger::Claims(std::uint64_t after,
-                                                                  std::size_t limit,
-                                                                  Executor& executor) {
-  PgClaimsWait wait{{after, std::min(limit, limits::kAdminPageMax), &executor}};
+template <class Given>
+Task<Result<std::vector<Given>>> PostgresLedger::PageOf(PgPage page, Executor& executor) {
+  page.limit = std::min(page.limit, limits::kAdminPageMax);
+  PgPageWait<Given> wait{std::move(page), &executor};
   if (auto queued = lane_.Submit(PgListWait(&wait), limits::kLedgerQueueMax); !queued) {
     co_return std::unexpected(queued.error());
   }
@@ -183,37 +199,42 @@ Task<Result<std::vector<PendingApproval>>> PostgresLedger::Claims(std::uint64_t 
   co_return std::move(wait.result);
 }
 
+Task<Result<std::vector<PendingApproval>>> PostgresLedger::Claims(std::uint64_t after,
+                                                                  std::size_t limit,
+                                                                  Executor& executor) {
+  return PageOf<PendingApproval>({.after = after, .limit = limit}, executor);
+}
+
+Task<Result<std::vector<PendingApproval>>> PostgresLedger::OwnClaims(std::uint64_t after,
+                                                                     std::size_t limit,
+                                                                     Executor& executor) {
+  return PageOf<PendingApproval>({.after = after, .limit = limit, .is_own = true}, executor);
+}
+
 Task<Result<std::vector<Event>>> PostgresLedger::Open(std::uint64_t after, std::size_t limit,
                                                       Executor& executor) {
-  PgEventsWait wait{{after, std::min(limit, limits::kAdminPageMax), &executor}};
-  if (auto queued = lane_.Submit(PgListWait(&wait), limits::kLedgerQueueMax); !queued) {
-    co_return std::unexpected(queued.error());
-  }
-  co_await wait.done.Wait();
-  co_return std::move(wait.result);
+  return PageOf<Event>({.after = after, .limit = limit, .is_own = true}, executor);
 }
 
 Task<Result<std::optional<FlowState>>> PostgresLedger::FindOpenFlow(std::string caller,
                                                                     std::string flow,
                                                                     Executor& executor) {
-  PgFlowsWait wait{{0, 1, &executor}, FlowKeyOf(caller, flow)};
-  if (auto queued = lane_.Submit(PgListWait(&wait), limits::kLedgerQueueMax); !queued) {
-    co_return std::unexpected(queued.error());
-  }
-  co_await wait.done.Wait();
-  if (!wait.result) co_return std::unexpected(wait.result.error());
-  if (wait.result->empty()) co_return std::nullopt;
-  co_return std::move(wait.result->front());
+  auto found =
+      co_await PageOf<FlowState>({.limit = 1, .flow_name = FlowKeyOf(caller, flow)}, executor);
+  if (!found) co_return std::unexpected(found.error());
+  if (found->empty()) co_return std::nullopt;
+  co_return std::move(found->front());
 }
 
 Task<Result<std::vector<FlowState>>> PostgresLedger::Flows(std::uint64_t after, std::size_t limit,
                                                            Executor& executor) {
-  PgFlowsWait wait{{after, std::min(limit, limits::kAdminPageMax), &executor}, std::nullopt};
-  if (auto queued = lane_.Submit(PgListWait(&wait), limits::kLedgerQueueMax); !queued) {
-    co_return std::unexpected(queued.error());
-  }
-  co_await wait.done.Wait();
-  co_return std::move(wait.result);
+  return PageOf<FlowState>({.after = after, .limit = limit}, executor);
+}
+
+Task<Result<std::vector<FlowState>>> PostgresLedger::OwnFlows(std::uint64_t after,
+                                                              std::size_t limit,
+                                                              Executor& executor) {
+  return PageOf<FlowState>({.after = after, .limit = limit, .is_own = true}, executor);
 }
 
 // A mark that finds no room is forgotten, which errs towards replay.
@@ -244,44 +265,18 @@ Result<void> PostgresLedger::RecordOrder(const OperatorOrder& order) {
 
 Result<std::vector<LoggedRow>> PostgresLedger::Rows(std::uint64_t after, std::uint64_t up_to,
                                                     std::size_t limit) {
-  PgEventLog log(reader_, UnpackRowId(lane_.Stats().last_id).stream);
+  PgEventLog log(reader(), UnpackRowId(lane_.Stats().last_id).stream);
   return ListRows(log, options_.keys, std::max(after, log.base().first_seq - 1), up_to, limit);
-}
-
-Result<EventPage> PostgresLedger::List(const EventFilter& filter) {
-  PgPlacedLog log(reader_, options_.store.group);
-  return ListEvents(log, options_.keys, filter);
-}
-
-Result<std::optional<Event>> PostgresLedger::Find(std::uint64_t id) {
-  PgEventLog log(reader_, 0);
-  std::string bytes;
-  if (!log.NewReader()->Read(id, bytes)) return std::nullopt;
-  return FindEvent(log, options_.keys, id);
-}
-
-Result<OperationPage> PostgresLedger::Operations(const OperationFilter& filter) {
-  return ListPgOperations(reader_, options_.store.group, options_.keys, filter);
-}
-
-Result<std::optional<FlowState>> PostgresLedger::FindFlow(std::uint64_t number) {
-  PgPlacedLog log(reader_, options_.store.group);
-  return recourse::FindFlow(log, number, ToUnixMillis(clock_.WallNow()));
-}
-
-Result<std::vector<FlowState>> PostgresLedger::NewestFlows(std::size_t limit) {
-  PgPlacedLog log(reader_, options_.store.group);
-  return recourse::NewestFlows(log, limit, ToUnixMillis(clock_.WallNow()));
 }
 
 VerifyReport PostgresLedger::Verify() {
   const LedgerStats stats = Stats();
-  PgEventLog log(reader_, UnpackRowId(stats.last_id).stream);
+  PgEventLog log(reader(), UnpackRowId(stats.last_id).stream);
   return VerifyLog(log, options_.keys, stats.last_id, stats.head);
 }
 
 LedgerStats PostgresLedger::Stats() {
-  const auto counts = reader_.Ask(kCounts, PgArguments().Bytes(options_.store.group));
+  const auto counts = reader().Ask(kCounts, PgArguments().Bytes(options_.store.group));
   LedgerStats stats = lane_.Stats();
   if (!counts) return stats;
   const PgRows& row = counts->front();
@@ -305,6 +300,7 @@ void PostgresLedger::SetRule(const LedgerRule& /*rule*/) {
 void PostgresLedger::OnTakeOver(std::function<void()> told) {
   const std::lock_guard lock(take_over_mutex_);
   on_take_over_ = std::move(told);
+  if (std::exchange(took_untold_, false)) on_take_over_();
 }
 
 void PostgresLedger::OnCommit(std::function<void(double seconds, std::size_t rows)> observer) {

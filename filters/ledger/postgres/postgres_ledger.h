@@ -2,6 +2,7 @@
 // it.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -12,14 +13,13 @@
 #include "filters/ledger/ledger.h"
 #include "filters/ledger/postgres/lane.h"
 #include "filters/ledger/postgres/open.h"
-#include "filters/ledger/postgres/reader.h"
+#include "filters/ledger/postgres/operators_ledger.h"
 #include "filters/ledger/postgres/stream_watch.h"
 #include "filters/ledger/queries/audit.h"
-#include "filters/ledger/queries/operation_queries.h"
 
 namespace recourse {
 
-class PostgresLedger final : public Ledger, public OperationLister, public LedgerAuditor {
+class PostgresLedger final : public PgOperatorsLedger, public LedgerAuditor {
  public:
   // `clock` outlives the ledger.
   PostgresLedger(PgLedgerOptions options, const Clock& clock);
@@ -36,6 +36,8 @@ class PostgresLedger final : public Ledger, public OperationLister, public Ledge
   Task<Result<ApprovalOutcome>> Decide(ApprovalOrder order, Executor& executor) override;
   Task<Result<std::vector<PendingApproval>>> Claims(std::uint64_t after, std::size_t limit,
                                                     Executor& executor) override;
+  Task<Result<std::vector<PendingApproval>>> OwnClaims(std::uint64_t after, std::size_t limit,
+                                                       Executor& executor) override;
   void MarkAnswered(AttemptId answered) override;
   void MarkUnread(AttemptId answered) override;
   Task<Result<std::vector<Event>>> Open(std::uint64_t after, std::size_t limit,
@@ -45,15 +47,12 @@ class PostgresLedger final : public Ledger, public OperationLister, public Ledge
                                                       Executor& executor) override;
   Task<Result<std::vector<FlowState>>> Flows(std::uint64_t after, std::size_t limit,
                                              Executor& executor) override;
+  Task<Result<std::vector<FlowState>>> OwnFlows(std::uint64_t after, std::size_t limit,
+                                                Executor& executor) override;
   Result<void> RecordPolicy(const PolicyChange& change) override;
   Result<void> RecordOrder(const OperatorOrder& order) override;
   Result<std::vector<LoggedRow>> Rows(std::uint64_t after, std::uint64_t up_to,
                                       std::size_t limit) override;
-  Result<EventPage> List(const EventFilter& filter) override;
-  Result<std::optional<Event>> Find(std::uint64_t id) override;
-  Result<OperationPage> Operations(const OperationFilter& filter) override;
-  Result<std::optional<FlowState>> FindFlow(std::uint64_t number) override;
-  Result<std::vector<FlowState>> NewestFlows(std::size_t limit) override;
   VerifyReport Verify() override;
   LedgerStats Stats() override;
   void SetRule(const LedgerRule& rule) override;
@@ -61,12 +60,16 @@ class PostgresLedger final : public Ledger, public OperationLister, public Ledge
   void OnTakeOver(std::function<void()> told) override;
 
  private:
+  template <class Given>
+  Task<Result<std::vector<Given>>> PageOf(PgPage page, Executor& executor);
+
   const PgLedgerOptions options_;
   const Clock& clock_;
-  PgReader reader_;
+  std::atomic<std::size_t> beginning_{0};  // calls that wait to
   PgLane lane_;
   std::mutex take_over_mutex_;
   std::function<void()> on_take_over_;  // guarded by take_over_mutex_
+  bool took_untold_ = false;            // guarded by take_over_mutex_
   PgStreamWatch watch_;                 // ends before the lane
 };
 

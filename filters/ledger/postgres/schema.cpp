@@ -36,6 +36,7 @@ CREATE TABLE IF NOT EXISTS stream (
   open bigint NOT NULL DEFAULT 0,
   taken_by bigint,
   at timestamptz NOT NULL DEFAULT now()) WITH (fillfactor = 10);
+CREATE INDEX IF NOT EXISTS stream_of_group ON stream (grp) WHERE state < 3;
 CREATE TABLE IF NOT EXISTS operation (
   key uuid PRIMARY KEY,
   generation bigint NOT NULL DEFAULT 0,

@@ -27,6 +27,16 @@ constexpr PgStatement kPutEpoch{
     "INSERT INTO event (stream, number, day, place, won, kind, grp, at, bytes)"
     " SELECT stream, 1, (extract(epoch FROM now()) / 86400)::int, place, true, 3, grp, now(),"
     " $2::bytea FROM stream WHERE stream = $1::bigint"};
+constexpr PgStatement kSucceed{"succeed",
+                               "UPDATE stream SET state = 2, taken_by = $2::bigint"
+                               " WHERE stream = $1::bigint AND state = 1 AND grp = $3::text"};
+// Who dies with nothing open is never missed, and its stream stays. One that lives after all begins
+// another.
+constexpr PgStatement kEndIdle{
+    "end_idle",
+    "UPDATE stream s SET state = 3 WHERE s.grp = $1::text AND s.state = 1 AND s.open = 0"
+    " AND s.at < now() - interval '1 day'"
+    " AND NOT EXISTS (SELECT 1 FROM work w WHERE w.owner = s.stream)"};
 constexpr PgStatement kFind{
     "find_stream", "SELECT state, head, chain FROM stream WHERE stream = $1::bigint FOR UPDATE"};
 
@@ -102,7 +112,19 @@ std::expected<void, std::string> PgStore::BeginStream() {
   stream_ = stream;
   head_ = first;
   chain_ = chain;
+  TidyStreams();
   return {};
+}
+
+// Whoever lists the streams finds that of the process before as what this one has to take over.
+void PgStore::TidyStreams() {
+  const std::uint64_t before = options_.begun ? options_.begun(identity_, stream_) : 0;
+  if (before != 0) {
+    connection_->Queue(kSucceed,
+                       PgArguments().Int(AsInt(before)).Int(AsInt(stream_)).Bytes(options_.group));
+  }
+  connection_->Queue(kEndIdle, PgArguments().Bytes(options_.group));
+  (void)connection_->Run();
 }
 
 void PgStore::LeaveStream() {

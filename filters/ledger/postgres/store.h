@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <expected>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -32,6 +33,9 @@ struct PgStoreOptions {
   // By whose clock rows are dated; a test moves its own.
   enum class Time : std::uint8_t { kDatabase, kProcess };
   Time time = Time::kDatabase;
+  // Unset, or told of each stream that is begun in that ledger. Gives that of a process which has
+  // ended for certain, and whose place this one takes; 0: there is none.
+  std::function<std::uint64_t(const Digest& ledger, std::uint64_t stream)> begun{};
 };
 
 // A plan on its way into the log.
@@ -95,6 +99,7 @@ class PgStore {
   };
 
   std::expected<void, std::string> BeginStream();
+  void TidyStreams();
   std::expected<void, BatchEnd> Lock(std::vector<PlannedRows>& plans, std::uint64_t& place);
   void Encode(std::vector<PlannedRows>& plans, const std::vector<NoteRow>& notes, Built& built);
   void EncodePlan(PlannedRows& planned, Built& built);

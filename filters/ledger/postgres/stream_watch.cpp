@@ -12,12 +12,14 @@
 namespace recourse {
 namespace {
 
+// How many live; beside it each that has something open, or was declared dead.
 constexpr PgStatement kStreamsOfGroup{
     "streams",
-    "SELECT s.stream, s.state::bigint, s.open, coalesce(s.taken_by, 0),"
+    "SELECT n.live, s.stream, s.state::bigint, coalesce(s.taken_by, 0),"
     " coalesce(t.state, 3)::bigint"
-    " FROM stream s LEFT JOIN stream t ON t.stream = s.taken_by"
-    " WHERE s.grp = $1::text AND s.state < 3"};
+    " FROM (SELECT count(*) AS live FROM stream WHERE grp = $1::text AND state = 1) AS n"
+    " LEFT JOIN stream s ON s.grp = $1::text AND s.state < 3 AND (s.state = 2 OR s.open > 0)"
+    " LEFT JOIN stream t ON t.stream = s.taken_by"};
 constexpr PgStatement kBeats{
     "beats",
     "SELECT stream, beat, open FROM stream WHERE stream = ANY($1::bigint[]) AND state = 1"};
@@ -77,12 +79,12 @@ Result<StreamTable::Listed> PgStreamTable::List() {
   if (!rows) return std::unexpected(rows.error());
   Listed listed;
   for (int row = 0; row < rows->size(); ++row) {
-    const std::uint64_t stream = rows->Number(row, 0), taken_by = rows->Number(row, 3);
-    const bool lives = rows->Int(row, 1) == 1;
-    if (lives) ++listed.processes;
-    if (lives && rows->Int(row, 2) > 0) listed.open.push_back(stream);
-    if (lives) continue;
-    if (taken_by == parts_.own || rows->Int(row, 4) != 1) {
+    listed.processes = rows->Number(row, 0);
+    if (rows->IsNull(row, 1)) continue;
+    const std::uint64_t stream = rows->Number(row, 1), taken_by = rows->Number(row, 3);
+    if (rows->Int(row, 2) == 1) {
+      listed.open.push_back(stream);
+    } else if (taken_by == parts_.own || rows->Int(row, 4) != 1) {
       listed.abandoned.push_back({stream, taken_by});
     }
   }

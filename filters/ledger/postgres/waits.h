@@ -1,6 +1,7 @@
 // What waits for the lane beside its verbs.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <future>
 #include <optional>
@@ -10,6 +11,7 @@
 
 #include "filters/ledger/ledger.h"
 #include "filters/ledger/model/operator_action.h"
+#include "proxy/base/executor.h"
 
 namespace recourse {
 
@@ -18,19 +20,22 @@ inline Error PgAway() {
                Delivery::kNotSent);
 }
 
-template <class Given>
-struct PgPageWait {
+struct PgPage {
   std::uint64_t after = 0;
   std::size_t limit = 0;
+  bool is_own = false;                // only what is this process's to see to
+  std::optional<Digest> flow_name{};  // only that one
+};
+template <class Given>
+struct PgPageWait {
+  PgPage page;
   Executor* executor = nullptr;
   Result<std::vector<Given>> result{};
   Promise<bool> done{};
 };
-struct PgEventsWait : PgPageWait<Event> {};
-struct PgClaimsWait : PgPageWait<PendingApproval> {};
-struct PgFlowsWait : PgPageWait<FlowState> {
-  std::optional<Digest> named{};  // only that one
-};
+using PgEventsWait = PgPageWait<Event>;
+using PgClaimsWait = PgPageWait<PendingApproval>;
+using PgFlowsWait = PgPageWait<FlowState>;
 using PgListWait = std::variant<PgEventsWait*, PgClaimsWait*, PgFlowsWait*>;
 
 // Of the queue as well as of the waiter, who may have left.
@@ -43,6 +48,25 @@ struct PgNoteWait {
 struct PgAnswered {
   AttemptId attempt;
   bool is_read = true;
+};
+
+// Results on their way back to those who wait: one Post per executor, as it wakes a thread.
+class PgJobs {
+ public:
+  void Tell(Executor* executor, Job job) {
+    if (executor == nullptr) return;  // nobody waits
+    const auto found = std::ranges::find(jobs_, executor, &Of::first);
+    auto& jobs = found != jobs_.end() ? found->second : jobs_.emplace_back(executor, 0).second;
+    jobs.push_back(std::move(job));
+  }
+  void Post() {
+    for (auto& [executor, jobs] : jobs_) executor->Post(std::move(jobs));
+    jobs_.clear();
+  }
+
+ private:
+  using Of = std::pair<Executor*, std::vector<Job>>;
+  std::vector<Of> jobs_;
 };
 
 }  // namespace recourse

@@ -46,7 +46,10 @@ class Postgres:
         return done.stdout
 
     def __enter__(self):
-        with open(self.log, "ab") as log:
+        return self.start()
+
+    def start(self):
+        with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
                 as_another_user([
                     str(PROGRAMS / "postgres"), "-D", self.data, "-k", self.folder,
@@ -58,9 +61,12 @@ class Postgres:
         wait_until(self.is_ready, self.said, seconds=START_MAX)
         return self
 
-    def __exit__(self, *exc):
+    def stop(self):
         self.process.send_signal(signal.SIGINT)
         self.process.wait(STOP_MAX)
+
+    def __exit__(self, *exc):
+        self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def said(self):

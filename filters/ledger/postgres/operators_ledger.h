@@ -1,0 +1,39 @@
+// What operators ask of a ledger in PostgreSQL that its lane has no part in: over a connection
+// beside it, about all streams of the group.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "filters/ledger/ledger.h"
+#include "filters/ledger/postgres/reader.h"
+#include "filters/ledger/queries/operation_queries.h"
+
+namespace recourse {
+
+class PgOperatorsLedger : public Ledger, public OperationLister {
+ public:
+  Result<EventPage> List(const EventFilter& filter) override;
+  Result<std::optional<Event>> Find(std::uint64_t id) override;
+  Result<OperationPage> Operations(const OperationFilter& filter) override;
+  Result<std::optional<FlowState>> FindFlow(std::uint64_t number) override;
+  Result<std::vector<FlowState>> NewestFlows(std::size_t limit) override;
+
+ protected:
+  struct Of {
+    PgOptions connection;
+    std::string group;
+    std::shared_ptr<const LedgerKeys> keys;
+    const Clock& clock;
+  };
+  explicit PgOperatorsLedger(Of of) : of_(std::move(of)), reader_(of_.connection) {}
+  PgReader& reader() { return reader_; }
+
+ private:
+  const Of of_;
+  PgReader reader_;
+};
+
+}  // namespace recourse
