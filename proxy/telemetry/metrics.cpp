@@ -11,6 +11,7 @@
 #include "filters/ledger/ledger.h"
 #include "filters/ledger/rules/quotas.h"
 #include "proxy/config/build_commit.h"
+#include "proxy/telemetry/metric_table.h"
 #include "proxy/telemetry/open_metrics.h"
 #include "proxy/telemetry/request_record.h"
 
@@ -72,208 +73,136 @@ double CpuSeconds() {
   return seconds(used.ru_utime) + seconds(used.ru_stime);
 }
 
-// A counter whose value somebody else keeps.
-prometheus::MetricFamily Told(const char* name, const char* help, double value) {
-  prometheus::ClientMetric metric;
-  metric.counter.value = value;
-  return {name, help, prometheus::MetricType::Counter, {std::move(metric)}};
+auto& Family(auto builder, std::string_view name, prometheus::Registry& registry) {
+  return builder.Name(std::string(name)).Help(MetricNamed(name).help()).Register(registry);
 }
 
-prometheus::MetricFamily QuotaRefusals(const LedgerStats& stats) {
-  prometheus::MetricFamily family{"recourse_quota_refusals_total",
-                                  "Calls refused by a quota.",
-                                  prometheus::MetricType::Counter,
-                                  {}};
-  for (int i = 0; i < kQuotaKindCount; ++i) {
-    prometheus::ClientMetric metric;
-    metric.label.push_back({"quota", std::string(NameOf(static_cast<QuotaKind>(i)))});
-    metric.counter.value =
-        static_cast<double>(stats.quota_refusals.at(static_cast<std::size_t>(i)));
-    family.metric.push_back(std::move(metric));
-  }
+// Without series.
+prometheus::MetricFamily Empty(std::string_view name) {
+  const MetricSpec& spec = MetricNamed(name);
+  return {std::string(name), spec.help(), spec.type, {}};
+}
+
+// A counter whose value somebody else keeps.
+prometheus::MetricFamily Told(std::string_view name, double value) {
+  prometheus::MetricFamily family = Empty(name);
+  family.metric.emplace_back().counter.value = value;
   return family;
 }
 
-template <class Builder>
-auto& Family(Builder builder, const char* name, const char* help, prometheus::Registry& registry) {
-  return builder.Name(name).Help(help).Register(registry);
+prometheus::MetricFamily QuotaRefusals(const LedgerStats& stats) {
+  prometheus::MetricFamily family = Empty("recourse_quota_refusals_total");
+  for (int i = 0; i < kQuotaKindCount; ++i) {
+    prometheus::ClientMetric& metric = family.metric.emplace_back();
+    metric.label.push_back({"quota", std::string(NameOf(static_cast<QuotaKind>(i)))});
+    metric.counter.value =
+        static_cast<double>(stats.quota_refusals.at(static_cast<std::size_t>(i)));
+  }
+  return family;
 }
 
 }  // namespace
 
 Metrics::Metrics(WallTime started)
-    : requests("recourse_http_requests_total", "Requests answered."),
-      attempts("recourse_upstream_attempts_total", "Attempts at a backend, by what came of them."),
-      arrivals("recourse_arrivals_total", "Requests, by how they came here."),
-      durations(kDurations, "From the request's head to the end of its answer."),
-      backend_durations("recourse_upstream_request_duration_seconds",
-                        "One attempt at a backend: of a read until the head of its answer, of a "
-                        "write until the end."),
-      overheads("recourse_overhead_seconds",
-                "From the request's head until an answer could be sent, without the attempts."),
-      turns("recourse_io_turn_seconds",
-            "How long an I/O thread was at work between two looks at its sockets."),
-      idempotency(Family(BuildCounter(), "recourse_idempotency_total",
-                         "Writes, by what their key said.", registry)),
-      observed(Family(BuildCounter(), "recourse_observed_total",
-                      "Writes of observe mode, by what enforce would have done.", registry)),
-      observed_dropped(Family(BuildCounter(), "recourse_observed_dropped_total",
-                              "Writes of observe mode that are missing from the ledger.",
-                              registry)),
-      refusals_to_come(Family(BuildCounter(), "recourse_refusals_to_come_total",
-                              "Calls of observe mode that enforce would refuse.", registry)),
-      refs_missing(Family(BuildCounter(), "recourse_refs_missing_total",
-                          "Successful writes in whose answer the external_ref was not found.",
-                          registry)),
-      state_replays(Family(BuildCounter(), "recourse_state_replays_total",
-                           "Replays of an answer that was had three times and more.", registry)),
-      parse_errors(Family(BuildCounter(), "recourse_parse_errors_total",
-                          "Messages that could not be read.", registry)),
-      rejections(Family(BuildCounter(), "recourse_overload_rejections_total",
-                        "Requests refused because a bound was reached.", registry)),
-      mcp_tool_changes(Family(BuildCounter(), "recourse_mcp_tool_changes_total",
-                              "MCP tools that were described in another way than before, by "
-                              "backend.",
-                              registry)),
-      redirected(Family(BuildCounter(), "recourse_redirected_connections_total",
-                        "Connections to the redirect port, by what was made of them.", registry)),
-      interceptions(Family(BuildCounter(), "recourse_interceptions_total",
-                           "TLS of agents with intercepted backends, by what became of it.",
-                           registry)),
-      policy_reloads(Family(BuildCounter(), "recourse_policy_reloads_total",
-                            "Attempts to take a changed policy, by result.", registry)),
-      undos(Family(BuildCounter(), "recourse_undos_total", "Tries to undo a step, by result.",
-                   registry)),
-      flows(Family(BuildCounter(), "recourse_flows_total",
-                   "Flows that did not complete, by what became of them.", registry)),
-      webhooks(Family(BuildCounter(), "recourse_webhooks_total",
-                      "Tries to tell the webhook of what needs a human.", registry)),
-      probes(Family(BuildCounter(), "recourse_probes_total",
-                    "Probes of operations of unknown outcome, by what they said.", registry)),
-      spans(Family(BuildCounter(), "recourse_trace_spans_total",
-                   "Spans of traces, by what became of them.", registry)),
-      approvals(Family(BuildCounter(), "recourse_approvals_total",
-                       "Calls that a human was asked about, and what became of that.", registry)),
-      approval_wait(Family(BuildHistogram(), "recourse_approval_wait_seconds",
-                           "From the asking of a human to the decision, or its end.", registry)
+    : requests(MetricNamed("recourse_http_requests_total")),
+      attempts(MetricNamed("recourse_upstream_attempts_total")),
+      arrivals(MetricNamed("recourse_arrivals_total")),
+      durations(MetricNamed(kDurations)),
+      backend_durations(MetricNamed("recourse_upstream_request_duration_seconds")),
+      overheads(MetricNamed("recourse_overhead_seconds")),
+      turns(MetricNamed("recourse_io_turn_seconds")),
+      idempotency(Family(BuildCounter(), "recourse_idempotency_total", registry)),
+      observed(Family(BuildCounter(), "recourse_observed_total", registry)),
+      observed_dropped(Family(BuildCounter(), "recourse_observed_dropped_total", registry)),
+      refusals_to_come(Family(BuildCounter(), "recourse_refusals_to_come_total", registry)),
+      refs_missing(Family(BuildCounter(), "recourse_refs_missing_total", registry)),
+      state_replays(Family(BuildCounter(), "recourse_state_replays_total", registry)),
+      parse_errors(Family(BuildCounter(), "recourse_parse_errors_total", registry)),
+      rejections(Family(BuildCounter(), "recourse_overload_rejections_total", registry)),
+      mcp_tool_changes(Family(BuildCounter(), "recourse_mcp_tool_changes_total", registry)),
+      redirected(Family(BuildCounter(), "recourse_redirected_connections_total", registry)),
+      interceptions(Family(BuildCounter(), "recourse_interceptions_total", registry)),
+      policy_reloads(Family(BuildCounter(), "recourse_policy_reloads_total", registry)),
+      undos(Family(BuildCounter(), "recourse_undos_total", registry)),
+      flows(Family(BuildCounter(), "recourse_flows_total", registry)),
+      webhooks(Family(BuildCounter(), "recourse_webhooks_total", registry)),
+      probes(Family(BuildCounter(), "recourse_probes_total", registry)),
+      spans(Family(BuildCounter(), "recourse_trace_spans_total", registry)),
+      approvals(Family(BuildCounter(), "recourse_approvals_total", registry)),
+      approval_wait(Family(BuildHistogram(), "recourse_approval_wait_seconds", registry)
                         .Add({}, kWaitBuckets)),
       orphaned_operations(
-          Family(
-              BuildGauge(), "recourse_policy_orphaned_operations",
-              "Open operations whose tool or backend the policy in force does not have any more.",
-              registry)
-              .Add({})),
-      read_retries(Family(BuildCounter(), "recourse_retries_total",
-                          "Further attempts: reads sent again, writes of which nothing was sent.",
-                          registry)
-                       .Add({{"effect", "read"}})),
-      write_retries(Family(BuildCounter(), "recourse_retries_total",
-                           "Further attempts: reads sent again, writes of which nothing was sent.",
-                           registry)
-                        .Add({{"effect", "write"}})),
-      made_room(Family(BuildCounter(), "recourse_idle_connections_closed_total",
-                       "Idle client connections that were closed to let others in.", registry)
-                    .Add({})),
-      connections_by_side(
-          Family(BuildGauge(), "recourse_connections", "Open connections.", registry)),
+          Family(BuildGauge(), "recourse_policy_orphaned_operations", registry).Add({})),
+      read_retries(
+          Family(BuildCounter(), "recourse_retries_total", registry).Add({{"effect", "read"}})),
+      write_retries(
+          Family(BuildCounter(), "recourse_retries_total", registry).Add({{"effect", "write"}})),
+      made_room(Family(BuildCounter(), "recourse_idle_connections_closed_total", registry).Add({})),
+      connections_by_side(Family(BuildGauge(), "recourse_connections", registry)),
       connections(connections_by_side.Add({{"side", "client"}})),
-      write_flows(
-          Family(BuildGauge(), "recourse_writes_in_flight", "Writes being worked on.", registry)
-              .Add({})),
-      large_bodies(Family(BuildGauge(), "recourse_large_bodies",
-                          "Large bodies that are judged, or wait for it.", registry)
-                       .Add({})),
-      tunnels(Family(BuildGauge(), "recourse_tunnels",
-                     "Open tunnels: of CONNECT, and upgraded connections (WebSocket).", registry)
-                  .Add({})),
-      tunnels_by_decision(Family(BuildCounter(), "recourse_tunnels_total",
-                                 "Tunnels that were asked for, by what became of that.", registry)),
+      write_flows(Family(BuildGauge(), "recourse_writes_in_flight", registry).Add({})),
+      large_bodies(Family(BuildGauge(), "recourse_large_bodies", registry).Add({})),
+      tunnels(Family(BuildGauge(), "recourse_tunnels", registry).Add({})),
+      tunnels_by_decision(Family(BuildCounter(), "recourse_tunnels_total", registry)),
       tunnels_opened(tunnels_by_decision.Add({{"by", "upgrade"}, {"decision", "opened"}})),
       tunnels_refused(tunnels_by_decision.Add({{"by", "upgrade"}, {"decision", "refused"}})),
-      tunnel_bytes(Family(BuildCounter(), "recourse_tunnel_bytes_total",
-                          "Bytes that passed in tunnels that have ended.", registry)),
+      tunnel_bytes(Family(BuildCounter(), "recourse_tunnel_bytes_total", registry)),
       tunnel_bytes_to_backend(tunnel_bytes.Add({{"to", "backend"}})),
       tunnel_bytes_to_client(tunnel_bytes.Add({{"to", "client"}})),
-      commit_seconds(Family(BuildHistogram(), "recourse_store_commit_duration_seconds",
-                            "One durable commit of the ledger.", registry)
+      commit_seconds(Family(BuildHistogram(), "recourse_store_commit_duration_seconds", registry)
                          .Add({}, kCommitBuckets)),
-      commit_rows(Family(BuildCounter(), "recourse_store_rows_total",
-                         "Rows made durable; divide by commits for the batch size.", registry)
-                      .Add({})),
-      flow_writes_(Family(
-          BuildCounter(), "recourse_flow_writes_total",
-          "Writes, by whether anything names their flow: a trace, a field, the pod.", registry)),
+      commit_rows(Family(BuildCounter(), "recourse_store_rows_total", registry).Add({})),
+      flow_writes_(Family(BuildCounter(), "recourse_flow_writes_total", registry)),
       in_flows_(flow_writes_.Add({{"flow", "named"}})),
       alone_(flow_writes_.Add({{"flow", "own"}})),
-      unknown_callers_(Family(
-          BuildCounter(), "recourse_unknown_callers_total",
-          "Calls without what the policy's callers names: reads pass, writes do not.", registry)),
+      unknown_callers_(Family(BuildCounter(), "recourse_unknown_callers_total", registry)),
       nobodys_reads_(unknown_callers_.Add({{"effect", "read"}})),
       nobodys_writes_(unknown_callers_.Add({{"effect", "write"}})),
-      operations_(Family(BuildGauge(), "recourse_events",
-                         "Operations that are not settled, by phase.", registry)),
-      oldest_pending_(Family(BuildGauge(), "recourse_event_oldest_pending_timestamp_seconds",
-                             "When the oldest unsettled operation began; 0 when there is none.",
-                             registry)
-                          .Add({})),
-      used_bytes_(
-          Family(BuildGauge(), "recourse_store_map_used_bytes", "Ledger bytes in use.", registry)
+      operations_(Family(BuildGauge(), "recourse_events", registry)),
+      oldest_pending_(
+          Family(BuildGauge(), "recourse_event_oldest_pending_timestamp_seconds", registry)
               .Add({})),
-      map_bytes_(
-          Family(BuildGauge(), "recourse_store_map_size_bytes", "Ledger size limit.", registry)
-              .Add({})),
-      latched_(Family(BuildGauge(), "recourse_store_latched",
-                      "1 after a failed commit: writes are refused until restart.", registry)
-                   .Add({})),
-      policy_info_(Family(BuildGauge(), "recourse_policy_info", "Policy in force.", registry)),
-      policy_loaded_(Family(BuildGauge(), "recourse_policy_last_reload_success_timestamp_seconds",
-                            "When the policy in force was loaded.", registry)
-                         .Add({})) {
-  const auto gauge = [this](const char* name, const char* help) {
-    return &Family(BuildGauge(), name, help, registry).Add({});
+      used_bytes_(Family(BuildGauge(), "recourse_store_map_used_bytes", registry).Add({})),
+      map_bytes_(Family(BuildGauge(), "recourse_store_map_size_bytes", registry).Add({})),
+      latched_(Family(BuildGauge(), "recourse_store_latched", registry).Add({})),
+      policy_info_(Family(BuildGauge(), "recourse_policy_info", registry)),
+      policy_loaded_(
+          Family(BuildGauge(), "recourse_policy_last_reload_success_timestamp_seconds", registry)
+              .Add({})) {
+  const auto gauge = [this](std::string_view name) {
+    return &Family(BuildGauge(), name, registry).Add({});
   };
-  store_.free = gauge("recourse_store_free_bytes", "Ledger bytes that can be written for sure.");
-  store_.reserve = gauge("recourse_store_reserve_bytes",
-                         "Bytes of those kept for the outcomes of what is being sent or unknown.");
-  store_.full = gauge("recourse_store_full", "1 while new writes are refused for want of space.");
-  store_.index_failing =
-      gauge("recourse_store_index_failing", "1 while the key index cannot be written.");
-  store_.index_rebuilt = gauge("recourse_store_index_rebuilt",
-                               "1 if this start made the key index anew from the events.");
-  store_.restored =
-      gauge("recourse_store_restored", "1 while a restore from a backup is not accepted.");
-  store_.rows = gauge("recourse_store_rows", "Rows kept.");
-  store_.oldest_row = gauge("recourse_store_oldest_row_age_seconds",
-                            "Lived time since the oldest row was written, at least.");
-  store_.lag = gauge("recourse_store_retention_lag_seconds",
-                     "By how much the oldest row is older than the retention.");
-  store_.tombstones = gauge("recourse_store_tombstones", "Keys kept without their answers.");
-  store_.locked = gauge("recourse_store_locked_carried",
-                        "Open operations moved on unread since the start: their key is missing.");
-  auto& by_phase = Family(BuildGauge(), "recourse_flows", "Flows that are not over.", registry);
+  store_.free = gauge("recourse_store_free_bytes");
+  store_.reserve = gauge("recourse_store_reserve_bytes");
+  store_.full = gauge("recourse_store_full");
+  store_.index_failing = gauge("recourse_store_index_failing");
+  store_.index_rebuilt = gauge("recourse_store_index_rebuilt");
+  store_.restored = gauge("recourse_store_restored");
+  store_.rows = gauge("recourse_store_rows");
+  store_.oldest_row = gauge("recourse_store_oldest_row_age_seconds");
+  store_.lag = gauge("recourse_store_retention_lag_seconds");
+  store_.tombstones = gauge("recourse_store_tombstones");
+  store_.locked = gauge("recourse_store_locked_carried");
+  auto& by_phase = Family(BuildGauge(), "recourse_flows", registry);
   flow_gauges_.open = &by_phase.Add({{"phase", "OPEN"}});
   flow_gauges_.breaking = &by_phase.Add({{"phase", "BREAKING"}});
   flow_gauges_.needs_human = &by_phase.Add({{"phase", "NEEDS_HUMAN"}});
-  flow_gauges_.parked = gauge("recourse_flows_parked", "Flows that broke and need a human.");
-  flow_gauges_.stopped =
-      gauge("recourse_flows_stopped", "Flows that their deadline stopped unfinished.");
-  flow_gauges_.approvals = gauge("recourse_approvals_pending", "Calls that wait for a human.");
-  flow_gauges_.parked_since = gauge("recourse_flows_parked_oldest_timestamp_seconds",
-                                    "When the one that waits for longest was parked; 0: none.");
-  auto& buffered = Family(
-      BuildGauge(), "recourse_buffered_bytes",
-      "Memory held for calls: for writes (and calls of MCP), and for observed ones.", registry);
+  flow_gauges_.parked = gauge("recourse_flows_parked");
+  flow_gauges_.stopped = gauge("recourse_flows_stopped");
+  flow_gauges_.approvals = gauge("recourse_approvals_pending");
+  flow_gauges_.parked_since = gauge("recourse_flows_parked_oldest_timestamp_seconds");
+  auto& buffered = Family(BuildGauge(), "recourse_buffered_bytes", registry);
   process_.served_bytes = &buffered.Add({{"of", "writes"}});
   process_.observed_bytes = &buffered.Add({{"of", "observed"}});
-  process_.call_memory = gauge("recourse_buffered_bytes_max", "Most that may be held for calls.");
-  process_.resident = gauge("process_resident_memory_bytes", "Resident memory.");
-  process_.open_fds = gauge("process_open_fds", "Open file descriptors.");
-  process_.max_fds = gauge("process_max_fds", "Most file descriptors that may be open.");
+  process_.call_memory = gauge("recourse_buffered_bytes_max");
+  process_.resident = gauge("process_resident_memory_bytes");
+  process_.open_fds = gauge("process_open_fds");
+  process_.max_fds = gauge("process_max_fds");
   BeginSeries();
-  Family(BuildGauge(), "recourse_build_info", "Version of the running binary.", registry)
+  Family(BuildGauge(), "recourse_build_info", registry)
       .Add({{"version", RECOURSE_VERSION}, {"commit", std::string(BuildCommit())}})
       .Set(1);
-  Family(BuildGauge(), "process_start_time_seconds", "Start of the process.", registry)
+  Family(BuildGauge(), "process_start_time_seconds", registry)
       .Add({})
       .Set(static_cast<double>(ToUnixMillis(started)) / 1000);
 }
@@ -358,10 +287,8 @@ std::string Metrics::Scrape(Ledger& ledger, const ScrapeFacts& facts, Format for
   }
   families.push_back(QuotaRefusals(stats));
   families.push_back(Told("recourse_access_log_lines_dropped_total",
-                          "Access log lines dropped because the log was too slow.",
                           static_cast<double>(facts.log_lines_dropped)));
-  families.push_back(
-      Told("process_cpu_seconds_total", "Processor time used, of user and system.", CpuSeconds()));
+  families.push_back(Told("process_cpu_seconds_total", CpuSeconds()));
   if (format == Format::kOpenMetrics) {
     return OpenMetricsText(families, kDurations, exemplars.All());
   }

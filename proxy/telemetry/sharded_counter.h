@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "proxy/telemetry/metric_table.h"
+
 namespace recourse {
 
 // A number that one thread at a time adds to, and that any thread reads.
@@ -64,6 +66,8 @@ class ShardedCounter final : public prometheus::Collectable {
   // next goes on from there.
   using Own = std::unique_ptr<Cell, Return>;
 
+  explicit ShardedCounter(const MetricSpec& spec)
+      : ShardedCounter(std::string(spec.name), spec.help()) {}
   ShardedCounter(std::string name, std::string help)
       : name_(std::move(name)), help_(std::move(help)) {}
 

@@ -5,9 +5,12 @@
 
 #include "proxy/base/log/log.h"
 #include "proxy/net/beast/reach.h"
+#include "proxy/telemetry/metric_table.h"
 
 namespace recourse {
 namespace {
+
+constexpr std::string_view kUnguarded = "recourse_unguarded_connections_total";
 
 constexpr Millis kPause{1'000};
 // The kernel's table changes while it is read, so that one look may lack what is there. A number of
@@ -33,8 +36,8 @@ UnguardedWatch::UnguardedWatch(CurrentPolicy policy, Guarded guarded, Metrics& m
       guarded_(guarded),
       clock_(clock),
       found_(prometheus::BuildCounter()
-                 .Name("recourse_unguarded_connections_total")
-                 .Help("Connections to backends that did not come through Recourse.")
+                 .Name(std::string(kUnguarded))
+                 .Help(MetricNamed(kUnguarded).help())
                  .Register(metrics.registry)),
       thread_([this](const std::stop_token& stop) { Run(stop); }) {}
 
