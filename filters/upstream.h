@@ -105,6 +105,8 @@ class UpstreamConnection {
   // what stands in the answer is over_cap then, and the rest is read all the same. `relay` outlives
   // the exchange.
   virtual void RelayAnswerTo(AnswerRelay* relay) { (void)relay; }
+  // Before Exchange: these fields go with the request, in place of its own of those names.
+  virtual void AddFields(Headers fields) { (void)fields; }
   // Before Exchange: the body goes to `sink`, which outlives the exchange and bounds what it takes,
   // instead of into the answer. An answer whose sink wanted no more is not complete.
   virtual void GiveBodyTo(BodySink* sink) = 0;

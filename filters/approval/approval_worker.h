@@ -12,7 +12,7 @@
 
 #include "filters/approval/first_answers.h"
 #include "filters/approval_queue.h"
-#include "filters/call/credentials.h"
+#include "filters/credentials/credentials.h"
 #include "filters/filter.h"
 #include "filters/ledger/ledger.h"
 #include "proxy/base/clock.h"

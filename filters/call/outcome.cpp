@@ -23,6 +23,8 @@ namespace recourse {
 namespace {
 
 constexpr int kGatewayTimeout = 504;
+// What is recorded of a call whose backend works on, whatever it answered.
+constexpr int kTakenOn = 202;
 
 Verdict Unknown(Cause cause, std::string detail, int status, std::string_view proxy_error) {
   Verdict verdict;
@@ -185,6 +187,10 @@ Verdict OfSuccess(const Tool& tool, const Answer& answer, const CallValues& valu
     verdict.detail = fmt::format("the backend answered {} with more than {} bytes", status,
                                  limits::kAnswerBytesMax);
     if (!answer.relayed) verdict.problem = ErrorCode::kAnswerNotKept;
+  } else if (tool.settled_by) {
+    verdict.phase = Phase::kUncertain;
+    verdict.http_status = kTakenOn;
+    verdict.detail = "the backend has taken it on; settled_by tells when it is done";
   } else if (status == 202 && !is_confirmed && tool.settle) {
     verdict.phase = Phase::kUncertain;  // taken on, not done yet; the probe will tell
     verdict.detail = "the backend answered 202 and has not finished";
@@ -283,6 +289,18 @@ std::optional<RenderedRequest> TaskOf(const Event& dispatching, const Tool& tool
   }
   KeepMcpFields(of_call, fields);
   return AskAboutTask(*message, std::move(fields));
+}
+
+// What asks whether a call that was taken on is done.
+void AddQuestion(const Tool& tool, CallValues values, Transition& transition) {
+  values.external_ref = transition.external_ref;
+  auto question = Render(tool.settled_by->request, values);
+  if (question) {
+    transition.task = std::move(*question);
+  } else {
+    AddDetail(transition.detail, "it cannot be asked: ");
+    transition.detail += question.error().detail();
+  }
 }
 
 void AddFollowUps(const Tool& tool, const Digest& key, CallValues values, Transition& transition) {
@@ -427,6 +445,8 @@ Transition MakeTransition(const Event& dispatching, const Verdict& verdict, cons
   if (result && result->mcp == McpKind::kTask && dispatching.is_step && values.headers != nullptr) {
     transition.task = TaskOf(dispatching, tool, *result, *values.headers);
   }
+  const bool is_taken_on = verdict.phase == Phase::kUncertain && verdict.http_status == kTakenOn;
+  if (is_taken_on && tool.settled_by && !verdict.problem) AddQuestion(tool, values, transition);
   return transition;
 }
 
@@ -458,6 +478,10 @@ bool ReadsAnswerBody(const Tool& tool, const Backend* backend) {
     return true;
   }
   if (tool.before) return true;
+  if (tool.settled_by &&
+      std::ranges::any_of(SelectorsOf(tool.settled_by->request), is_answer_body)) {
+    return true;
+  }
   return std::ranges::any_of(UndosOf(tool), [&](const UndoRule* undo) {
     return one_reads(undo->when) || std::ranges::any_of(SelectorsOf(undo->request), is_answer_body);
   });

@@ -1,6 +1,7 @@
 #include "filters/call/upstream_request.h"
 
 #include "filters/call/answers.h"
+#include "filters/credentials/credentials.h"
 #include "policy/graphql/decision/document_key.h"
 
 namespace recourse {
@@ -28,7 +29,9 @@ Headers UpstreamFields(const RequestContext& context, const std::string& key) {
   Headers fields;
   fields.reserve(context.request.headers.size() + kMoreFields);
   for (const Header& field : context.request.headers) {
-    if (!IsOwnField(field.first)) fields.push_back(field);
+    const bool is_dropped =
+        IsOwnField(field.first) || IsOwnCredential(*context.backend, field.first);
+    if (!is_dropped) fields.push_back(field);
   }
   if (IsLoggedOnly(context)) return fields;
   SetHeader(fields, "Accept-Encoding", "identity");

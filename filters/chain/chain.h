@@ -1,7 +1,7 @@
 #pragma once
 
 #include "filters/approval_queue.h"
-#include "filters/call/credentials.h"
+#include "filters/credentials/credentials.h"
 #include "filters/filter.h"
 #include "filters/flow_monitor.h"
 #include "filters/ledger/ledger.h"

@@ -5,6 +5,7 @@
 #include "filters/call/answers.h"
 #include "filters/call/snapshots.h"
 #include "filters/call/stored_request.h"
+#include "filters/credentials/credentials.h"
 #include "policy/model/principal.h"
 #include "policy/undo/put_back.h"
 
@@ -23,6 +24,7 @@ void AddTenants(const Headers& of_call, Headers& fields) {
 HttpRequest WithCredentials(const RequestContext& context, HttpRequest request) {
   for (const auto& [name, value] : context.request.headers) {
     const bool is_credential = IsCredentialField(name) || IsPrincipalField(name);
+    if (IsOwnCredential(*context.backend, name)) continue;
     if (is_credential && FindHeader(request.headers, name) == nullptr) {
       request.headers.emplace_back(name, value);
     }

@@ -7,8 +7,8 @@
 
 #include "filters/approval_queue.h"
 #include "filters/call/answers.h"
-#include "filters/call/credentials.h"
 #include "filters/call/outcome.h"
+#include "filters/credentials/credentials.h"
 #include "filters/filter.h"
 #include "filters/flow_monitor.h"
 #include "filters/idempotency/before_reader.h"

@@ -91,7 +91,7 @@ std::string OfProblem(const McpRequest& request, const ClientFacts& side,
 std::string OfLostAnswer(const McpRequest& request, const ClientFacts& side,
                          const WriteAnswer& answer, std::string text) {
   Problem facts;
-  facts.words = JoinSentences({text});
+  facts.words = text.ends_with('.') ? text : text + '.';
   facts.outcome = "executed";
   if (request.wants_task) {
     return AgentError(request.id, FactsOf(ErrorCode::kAnswerLost).http_status, text);

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "filters/call/credentials.h"
+#include "filters/credentials/credentials.h"
 #include "filters/ledger/ledger.h"
 #include "filters/outcome_resolver.h"
 #include "filters/saga/undo_sender.h"

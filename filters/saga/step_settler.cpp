@@ -85,7 +85,9 @@ Task<void> StepSettler::SettleStep(std::uint64_t number, std::uint64_t operation
   // Its server says that it will come to an end, or that nobody will hear of that.
   if (settled == Settled::kRunning) until = std::max(until, task_until);
   if (settled == Settled::kLost) {
-    open.unknown += ": its task has ended without telling, or is forgotten";
+    open.unknown += tool != nullptr && tool->settled_by
+                        ? ": settled_by has not told so before its deadline"
+                        : ": its task has ended without telling, or is forgotten";
     if (!event->settle) co_return;
   }
   open.until = std::max(open.until, until);

@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "filters/call/credentials.h"
+#include "filters/credentials/credentials.h"
 #include "filters/ledger/ledger.h"
 #include "filters/outcome_resolver.h"
 #include "filters/saga/record_with_retry.h"

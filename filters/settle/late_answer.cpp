@@ -88,6 +88,33 @@ std::optional<Transition> EndedTransition(
   return transition;
 }
 
+std::optional<Transition> DoneTransition(
+    const Event& taken_on, const Tool& tool, const Answer& answer,
+    const std::vector<std::pair<std::string, std::string>>& captures, const KeyRule& key) {
+  const std::optional<Json> body = ReadAnswerBody(answer);
+  CallValues values;
+  values.path = &captures;
+  values.key = SentKey(taken_on, key);
+  values.external_ref = taken_on.external_ref;
+  values.answer_status = answer.response.status;
+  values.answer_headers = &answer.response.headers;
+  values.answer_body = body ? &*body : nullptr;
+  const bool is_done = std::ranges::all_of(tool.settled_by->until, [&](const Condition& condition) {
+    return Evaluate(condition, values).value_or(false);
+  });
+  if (!is_done) return std::nullopt;
+  Transition transition = FromUncertain(taken_on, Phase::kSucceeded, "settled_by says it is done");
+  transition.answer_kept = taken_on.answer_kept;
+  transition.answer = taken_on.answer;
+  transition.keeps_settle = IsProbedAfterUndo(tool);
+  transition.external_ref = taken_on.external_ref;
+  if (transition.external_ref.empty() && tool.external_ref) {
+    transition.external_ref = ExternalRefText(Select(*tool.external_ref, values));
+  }
+  AddLateUndo(taken_on, tool, values, transition);
+  return transition;
+}
+
 Millis TaskPause(const TaskPace& pace, int asked, std::uint32_t jitter) {
   const int doublings = std::clamp(asked, 0, 16);
   const Millis interval =

@@ -30,4 +30,10 @@ std::optional<Transition> EndedTransition(
 // its server asks for; a quarter of the task's life at most.
 Millis TaskPause(const TaskPace& pace, int asked, std::uint32_t jitter);
 
+// What makes an operation that was taken on a success, if that answer holds all of the tool's
+// `until`; nullopt: it does not. Repeats get the answer that its first caller had.
+std::optional<Transition> DoneTransition(
+    const Event& taken_on, const Tool& tool, const Answer& answer,
+    const std::vector<std::pair<std::string, std::string>>& captures, const KeyRule& key);
+
 }  // namespace recourse

@@ -82,6 +82,21 @@ Task<TaskReport> ProbeSender::AskAboutTask(Event event, std::shared_ptr<const Po
   co_return report;
 }
 
+Task<Result<Answer>> ProbeSender::AskWhetherDone(Event event, std::shared_ptr<const Policy> policy,
+                                                 ProbeTarget target, int number) {
+  RenderedRequest& asked = *event.task;
+  HttpRequest request{std::move(asked.method), target.backend->base_path + asked.target,
+                      std::move(asked.headers), std::move(asked.body)};
+  SetHeader(request.headers, "Accept-Encoding", "identity");
+  SetHeader(request.headers, "Cache-Control", "no-cache");
+  if (target.tool->undo && parts_.read_secret) {
+    (void)AddSecrets(target.tool->undo->secrets, parts_.read_secret, request.headers);
+  }
+  OwnRequest told(OwnRequest::Kind::kProbe, event, std::move(policy), *target.backend, number);
+  co_return co_await Ask(*target.backend, std::move(request), limits::kProbeAnswerBytesMax,
+                         std::move(told));
+}
+
 Task<TaskReport> ProbeSender::AskAs(std::string method, RenderedRequest asked, const Event& event,
                                     std::shared_ptr<const Policy> policy, ProbeTarget target) {
   HttpRequest request{std::move(asked.method), target.backend->endpoint, std::move(asked.headers),

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "filters/call/credentials.h"
+#include "filters/credentials/credentials.h"
 #include "filters/ledger/ledger.h"
 #include "filters/mcp/mcp_task.h"
 #include "filters/settle/probe.h"
@@ -48,6 +48,10 @@ class ProbeSender {
   // be had.
   Task<TaskReport> AskAboutTask(Event event, std::shared_ptr<const Policy> policy,
                                 ProbeTarget target);
+
+  // The answer to what asks whether an operation that was taken on is done.
+  Task<Result<Answer>> AskWhetherDone(Event event, std::shared_ptr<const Policy> policy,
+                                      ProbeTarget target, int number);
 
  private:
   Task<TaskReport> AskAs(std::string method, RenderedRequest asked, const Event& event,

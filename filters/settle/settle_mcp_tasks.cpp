@@ -45,15 +45,20 @@ void SettleWorker::TakeReport(SettleEntry& entry, const Tool& tool, const TaskRe
     queue_.Tell(entry, task.is_running ? Settled::kRunning : Settled::kNo);
     return;
   }
-  task.is_lost = true;
-  Log(LogLevel::kWarn, "a task of an MCP server does not tell whether its call acted",
+  LoseTask(entry, tool, report.state == State::kGone ? "not known to the server" : report.status);
+}
+
+void SettleWorker::LoseTask(SettleEntry& entry, const Tool& tool, std::string_view why) {
+  entry.task->is_lost = true;
+  Log(LogLevel::kWarn, "what its server works on does not tell whether the call acted",
       {{"tool", entry.event.tool},
        {"operation", PrintRowId(entry.event.operation)},
-       {"status", report.state == State::kGone ? "not known to the server" : report.status}});
+       {"status", why}});
   if (!tool.settle) {
     queue_.Forget(entry.event.operation, Settled::kLost);
     return;
   }
+  const MonoTime now = parts_.clock.Now();
   entry.history = ProbeHistory{.since = now};
   queue_.SetNext(entry, now);
 }

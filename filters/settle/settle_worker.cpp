@@ -126,7 +126,8 @@ Task<void> SettleWorker::Probe(std::uint64_t operation) {
   const Tool* const tool = FindToolFor(event, *policy);
   const Backend* const backend = FindBackend(*policy, event.backend);
   if (tool != nullptr && backend != nullptr && entry.task && !entry.task->is_lost) {
-    co_await AskTask(operation, policy, {tool, backend});
+    co_await (tool->settled_by ? AskWhetherDone(operation, policy, {tool, backend})
+                               : AskTask(operation, policy, {tool, backend}));
     co_return;
   }
   if (tool == nullptr || !tool->settle || backend == nullptr) {

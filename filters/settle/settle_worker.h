@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "filters/call/credentials.h"
+#include "filters/credentials/credentials.h"
 #include "filters/ledger/ledger.h"
 #include "filters/outcome_resolver.h"
 #include "filters/settle/probe_sender.h"
@@ -95,7 +95,12 @@ class SettleWorker final : public OutcomeResolver {
   Task<void> AskTask(std::uint64_t operation, std::shared_ptr<const Policy> policy,
                      ProbeTarget target);
   void TakeReport(SettleEntry& entry, const Tool& tool, const TaskReport& report);
+  // Nobody will tell any more; what is left is the policy's probe.
+  void LoseTask(SettleEntry& entry, const Tool& tool, std::string_view why);
   Task<void> TakeNews(ServerReport news);
+  // settle_later.cpp: what was taken on, as `settled_by` tells of it.
+  Task<void> AskWhetherDone(std::uint64_t operation, std::shared_ptr<const Policy> policy,
+                            ProbeTarget target);
   Task<void> TakeLateAnswer(ServerReport news);
 
   const Parts parts_;

@@ -43,10 +43,20 @@ std::string CredentialsText(const std::vector<SecretHeader>& secrets,
   std::string out;
   const auto add = [&out](const std::string& text) { out += (out.empty() ? "" : ", ") + text; };
   for (const SecretHeader& secret : secrets) {
-    add(secret.name + " from " + secret.file + ", read when it is sent");
+    add(secret.token ? secret.name + ": a token of " + secret.token->backend.authority +
+                           ", kept until it ends"
+                     : secret.name + " from " + secret.file + ", read when it is sent");
   }
   for (const std::string& name : from_call) add(name + " of the agent's call, kept sealed");
   return out;
+}
+
+std::string SettledByText(const SettledByRule& rule) {
+  std::string text = rule.request.source + " until ";
+  for (const Condition& condition : rule.until) {
+    text += (&condition == rule.until.data() ? "" : " and ") + condition.text;
+  }
+  return text + ", unknown after " + DurationText(rule.deadline);
 }
 
 std::string SearchText(const SearchRule& search, const std::string& list) {
@@ -191,6 +201,7 @@ void DescribeWriteRules(const Policy& policy, const Tool& tool, DescribedLines& 
                        : "passed on whole, when the outcome is durable");
   }
   if (tool.settle) line("settle", SettleText(*tool.settle));
+  if (tool.settled_by) line("settled_by", SettledByText(*tool.settled_by));
   if (tool.before) DescribeBefore(*tool.before, lines);
   if (const auto text = RepeatText(policy, tool); !text.empty()) line("repeat_if", text);
   for (const Condition& twin : tool.happened_if) {
@@ -309,6 +320,9 @@ DescribedLines Describe(const Policy& policy, const Explanation& explained) {
                                                        : "",
                                 backend.scheme, backend.authority,
                                 backend.has_endpoint() ? backend.endpoint : backend.base_path));
+    if (const auto text = CredentialsText(backend.secrets, {}); !text.empty()) {
+      line("credentials", text + "; the agent's own go no further");
+    }
     if (policy.routes->Intercepts(backend)) {
       line("intercept", "TLS of agents to it ends here: they see a certificate of the pod's CA");
     }

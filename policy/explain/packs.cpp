@@ -61,6 +61,7 @@ PackRow RowOf(const Policy& policy, const Tool& tool) {
     settles = "the same key";
   }
   if (tool.settle) settles = WithoutQuery(tool.settle->request.source);
+  if (tool.settled_by) settles = WithoutQuery(tool.settled_by->request.source);
   return {CallText(tool), std::move(repeats), std::move(settles), UndoneText(tool),
           std::string(UndoClassName(UndoClassOf(tool)))};
 }

@@ -10,7 +10,7 @@
 namespace recourse {
 namespace {
 
-using Found = std::expected<GraphqlKeyArgument, std::string_view>;
+using FoundKey = std::expected<GraphqlKeyArgument, std::string_view>;
 
 constexpr std::string_view kNotInRequest =
     "the document is not in the request, so no key can be written into it";
@@ -18,7 +18,7 @@ constexpr std::string_view kHashed =
     "a hash of the document stands beside it, so no key can be written into it";
 constexpr std::string_view kNoMutation = "the document is not one mutation with one field";
 constexpr std::string_view kTwice = "the directive that takes the key is there twice";
-constexpr std::string_view kOthers = "the directive that takes the key has other arguments";
+constexpr std::string_view kOtherArguments = "the directive that takes the key has other arguments";
 constexpr std::string_view kNoText = "a key is a text, and what stands in its place is none";
 constexpr std::string_view kStandard = "the variable that the key stands in has a default value";
 
@@ -57,8 +57,8 @@ void MoveToBody(std::string_view body, GraphqlKeyArgument& place) {
   place.span = {text.at + 1 + begin, end - begin};
 }
 
-Found ArgumentOf(const GraphqlSelection& field, const GraphqlOperation& operation,
-                 const Json& variables, std::string_view directive, std::string_view argument) {
+FoundKey ArgumentOf(const GraphqlSelection& field, const GraphqlOperation& operation,
+                    const Json& variables, std::string_view directive, std::string_view argument) {
   GraphqlKeyArgument place;
   const auto is_it = [&](const GraphqlDirective& one) { return one.name == directive; };
   if (std::ranges::count_if(field.directives, is_it) > 1) return std::unexpected(kTwice);
@@ -77,7 +77,7 @@ Found ArgumentOf(const GraphqlSelection& field, const GraphqlOperation& operatio
     return place;
   }
   const auto& [name, value] = it->arguments.front();
-  if (it->arguments.size() > 1 || name != argument) return std::unexpected(kOthers);
+  if (it->arguments.size() > 1 || name != argument) return std::unexpected(kOtherArguments);
   if (value.kind == GraphqlValue::Kind::kString) {
     place.text = value.text;
     return place;
@@ -97,7 +97,8 @@ Found ArgumentOf(const GraphqlSelection& field, const GraphqlOperation& operatio
 
 }  // namespace
 
-Found FindGraphqlKey(std::string_view body, std::string_view directive, std::string_view argument) {
+FoundKey FindGraphqlKey(std::string_view body, std::string_view directive,
+                        std::string_view argument) {
   const auto message = ParseJson(body);
   const std::string_view text = message ? TextOf(*message, "query") : body;
   if (text.empty()) return std::unexpected(kNotInRequest);
@@ -110,7 +111,7 @@ Found FindGraphqlKey(std::string_view body, std::string_view directive, std::str
   const Json variables = given == nullptr ? Json() : *given;
   const auto call = ResolveOperation(*document, **operation, variables);
   if (!call || call->fields.size() != 1) return std::unexpected(kNoMutation);
-  Found place =
+  FoundKey place =
       ArgumentOf(*call->fields.front().as_written, **operation, variables, directive, argument);
   if (!place) return place;
   place->is_in_json = message.has_value();

@@ -47,6 +47,7 @@ std::vector<std::string> FieldsOfWords(const Policy& policy) {
   std::vector<std::string> names;
   for (const Backend& backend : policy.backends) {
     if (backend.key.at.is_field()) names.push_back(ToLower(backend.key.at.name));
+    for (const SecretHeader& secret : backend.secrets) names.push_back(ToLower(secret.name));
   }
   names.insert(names.end(), policy.principal.with.begin(), policy.principal.with.end());
   if (!policy.callers.field.empty()) names.push_back(ToLower(policy.callers.field));

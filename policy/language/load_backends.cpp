@@ -214,10 +214,17 @@ Backend ReadBackend(MapReader& map, TlsFiles files) {
   backend.connect_timeout =
       map.Duration("connect_timeout", Millis(1)).value_or(backend.connect_timeout);
   ReadTls(map, files, backend);
+  backend.secrets = ReadCredentials(map, files, Sources::kFilesAndTokens,
+                                    "; without it agents' own credentials go on");
   return backend;
 }
 
 }  // namespace
+
+bool IsThisHost(const Backend& backend) {
+  const auto literal = ParseIpAddress(backend.host);
+  return backend.host == "localhost" || (literal && ClassOf(*literal) == AddressClass::kLoopback);
+}
 
 std::string UrlProblem(std::string_view url) {
   Backend parsed;

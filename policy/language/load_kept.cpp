@@ -100,6 +100,7 @@ void CheckCredentials(PolicyBuilder& draft, std::size_t index) {
   };
   if (tool.external_ref) check("external_ref", {*tool.external_ref});
   if (tool.settle) check_request("settle", tool.settle->request);
+  if (tool.settled_by) check_request("settled_by", tool.settled_by->request);
   if (tool.before) check_request("before", tool.before->request);
   if (tool.before && tool.before->version) check("before", {*tool.before->version});
   for (const UndoRule* const undo : UndosOf(tool)) check_request("undo", undo->request);
@@ -120,6 +121,7 @@ void CheckRedact(PolicyBuilder& draft, std::size_t index) {
   };
   if (tool.external_ref) check("external_ref", {*tool.external_ref});
   if (tool.settle) check("settle", SelectorsOf(tool.settle->request));
+  if (tool.settled_by) check("settled_by", SelectorsOf(tool.settled_by->request));
   if (tool.before) check("before", PlacesKept(*tool.before));
   if (!tool.undo) return;
   for (const UndoRule* const undo : UndosOf(tool)) check("undo", SelectorsOf(undo->request));

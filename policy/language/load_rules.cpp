@@ -66,29 +66,6 @@ bool IsOnlySuspected(const YamlNode* when) {
   return when != nullptr && when->text == "suspected";
 }
 
-std::vector<SecretHeader> ReadApprovalCredentials(MapReader& approval, TlsFiles files) {
-  const YamlNode* node = approval.Get("credentials");
-  if (node == nullptr) return {};
-  const std::string key = approval.KeyOf("credentials");
-  if (node->kind != YamlNode::Kind::kMap || node->members.empty()) {
-    approval.problems().Error(
-        node->place, key,
-        "accepted: fields with the files that hold their values, { Authorization: { file: "
-        "/run/secrets/token, prefix: \"Bearer \" } }; without it the call is sent with the "
-        "agent's own credentials, kept sealed");
-    return {};
-  }
-  auto secrets = ReadSecretHeaders(*node, key, files, approval.problems());
-  for (auto one = secrets.begin(); one != secrets.end(); ++one) {
-    if (std::any_of(secrets.begin(), one, [one](const SecretHeader& earlier) {
-          return EqualsIgnoreCase(earlier.name, one->name);
-        })) {
-      approval.problems().Error(node->place, key, one->name + " is given twice");
-    }
-  }
-  return secrets;
-}
-
 // Names that no API has, written as if a pointer could ask for several or take a value.
 void WarnAboutPointer(const LocatedText& text, const Selector& place, Problems& problems) {
   const bool is_pointer = place.source == Source::kBody || place.source == Source::kAnswerBody;
@@ -313,7 +290,9 @@ std::optional<ApprovalRule> ReadApproval(MapReader& tool, TlsFiles files,
     map.problems().Error(map.PlaceOf("should_retry"), map.KeyOf("should_retry"),
                          "is for answer: 409 only; a 202 is never retried");
   }
-  rule.secrets = ReadApprovalCredentials(map, files);
+  rule.secrets = ReadCredentials(map, files, Sources::kFiles,
+                                 "; without it the call is sent with the agent's own credentials, "
+                                 "kept sealed");
   ReadSummary(map, rule);
   map.Finish();
   return rule;

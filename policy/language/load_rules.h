@@ -48,6 +48,7 @@ std::optional<RequestTemplate> ReadGraphqlOwn(MapReader& map, const std::string&
 // `json` or `form` of a request that is no call of an MCP tool.
 void ReadRequestBody(MapReader& map, RequestTemplate& request);
 std::optional<SettleRule> ReadSettle(MapReader& tool, const Speaks& speaks);
+std::optional<SettledByRule> ReadSettledBy(MapReader& tool, const Speaks& speaks);
 std::optional<BeforeRule> ReadBefore(MapReader& tool, const Speaks& speaks);
 // Words in the place of an undo: there is none, and why (`reason`); nobody has decided yet.
 inline constexpr std::string_view kNoUndo = "none", kUndecidedUndo = "undecided";
@@ -66,9 +67,14 @@ std::optional<ScopeRule> ParseScope(std::string_view text);
 std::optional<int> ReadCountUpTo(MapReader& map, std::string_view name, int most);
 std::optional<ApprovalRule> ReadApproval(MapReader& tool, TlsFiles files,
                                          std::vector<LocatedText>& approvers);
+// Where the values of secret fields may come from.
+enum class Sources : std::uint8_t { kFiles, kFilesAndTokens };
 // The members of a map of fields, { Authorization: { file, prefix } }, which stands at `key`.
 std::vector<SecretHeader> ReadSecretHeaders(const YamlNode& fields, const std::string& key,
-                                            TlsFiles files, Problems& problems);
+                                            TlsFiles files, Sources sources, Problems& problems);
+// Those at `credentials`. `without` says what becomes of calls without it.
+std::vector<SecretHeader> ReadCredentials(MapReader& map, TlsFiles files, Sources sources,
+                                          std::string_view without);
 
 // Fields of answers that are kept beside the standard ones, under `keep_headers`.
 std::vector<std::string> ReadKeepHeaders(MapReader& map);

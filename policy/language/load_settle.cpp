@@ -192,4 +192,29 @@ std::optional<SettleRule> ReadSettle(MapReader& tool, const Speaks& speaks) {
   return rule;
 }
 
+std::optional<SettledByRule> ReadSettledBy(MapReader& tool, const Speaks& speaks) {
+  const YamlNode* node = tool.Get("settled_by");
+  if (node == nullptr) return std::nullopt;
+  MapReader map(*node, tool.KeyOf("settled_by"), tool.problems());
+  if (speaks.kind == Speaks::Kind::kMcp) {
+    map.problems().Error(node->place, map.key(),
+                         "an MCP server tells by a task that it works on; this is for others");
+    return std::nullopt;
+  }
+  auto request = ReadOwnRequest(map, speaks, Effect::kRead,
+                                "a read that shows whether what was taken on is done: request: "
+                                "\"GET /jobs/{answer.body#/job/id}\"");
+  map.Need("until", "conditions on its answer: answer.body#/status == \"completed\"");
+  SettledByRule rule;
+  if (request) rule.request = std::move(*request);
+  const bool is_safe = map.Bool("safe").value_or(false);
+  ReadRequestBody(map, rule.request);
+  if (request) CheckAsks(map, is_safe, rule.request);
+  rule.until = ReadConditions(map, "until", Reads::kAnswer);
+  rule.deadline = map.Duration("deadline", Millis(1)).value_or(rule.deadline);
+  map.Finish();
+  if (!request || rule.until.empty()) return std::nullopt;
+  return rule;
+}
+
 }  // namespace recourse

@@ -142,6 +142,7 @@ void ReadOutcomeWords(MapReader& map, PolicyBuilder& draft, Tool& tool) {
   ReadOnError(map, tool);
   ReadAnswerForm(map, tool);
   tool.settle = ReadSettle(map, speaks);
+  tool.settled_by = ReadSettledBy(map, speaks);
   tool.before = ReadBefore(map, speaks);
   std::vector<UndoRule> undos = ReadUndo(map, speaks, draft.tls_files);
   if (!undos.empty()) {
@@ -200,6 +201,7 @@ void TellTemplates(const PolicyBuilder& draft, Tool& tool) {
   if (tool.backend >= draft.policy.backends.size()) return;  // an error was told
   const bool keeps = draft.policy.backends[tool.backend].keeps_escaped_slash;
   if (tool.settle) tool.settle->request.keeps_escaped_slash = keeps;
+  if (tool.settled_by) tool.settled_by->request.keeps_escaped_slash = keeps;
   if (tool.undo) tool.undo->request.keeps_escaped_slash = keeps;
   for (UndoRule& other : tool.other_undos) other.request.keeps_escaped_slash = keeps;
 }

@@ -100,7 +100,7 @@ void ReadCredentials(MapReader& undo, TlsFiles files, UndoRule& rule) {
   if (node->members.empty()) {
     undo.problems().Error(node->place, key, std::string(kCredentialsHelp));
   }
-  rule.secrets = ReadSecretHeaders(*node, key, files, undo.problems());
+  rule.secrets = ReadSecretHeaders(*node, key, files, Sources::kFiles, undo.problems());
 }
 
 // One field has one source.

@@ -63,6 +63,8 @@ void Validate(PolicyBuilder& draft);
 // Backends that have a name or a server in common are told apart by their paths, and agree in what
 // is decided before a path is known. A part of Validate.
 void CheckAuthorities(PolicyBuilder& draft);
+// What the `credentials` of a backend must agree with. A part of Validate.
+void CheckBackendCredentials(PolicyBuilder& draft);
 // Tools of an MCP server by path, where another backend of the same url serves that path. A part of
 // Validate; `routes` are those of the draft.
 void CheckPathOwners(PolicyBuilder& draft, const RouteTable& routes);
@@ -117,5 +119,7 @@ bool IsReservedHeader(std::string_view name);
 
 // Empty, or why the text is no http or https url of a host. It has no user, query and fragment.
 std::string UrlProblem(std::string_view url);
+// By its name or address.
+bool IsThisHost(const Backend& backend);
 
 }  // namespace recourse

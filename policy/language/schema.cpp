@@ -158,7 +158,10 @@ constexpr std::string_view kSchema = R"json({
           "description": "Until the answer has come; 60s for writes." },
         "connect_timeout": { "$ref": "#/$defs/duration", "default": "1s",
           "description": "To reach the backend." },
-        "tls": { "$ref": "#/$defs/tls" }
+        "tls": { "$ref": "#/$defs/tls" },
+        "credentials": { "type": "object", "minProperties": 1,
+          "additionalProperties": { "$ref": "#/$defs/backend_secret" },
+          "description": "Fields that every request to it gets, in place of the agent's." }
       }
     },
     "tls": {
@@ -228,6 +231,7 @@ constexpr std::string_view kSchema = R"json({
         "external_ref": { "$ref": "#/$defs/text", "default": "answer.body#/id",
           "description": "The place of the backend's name for what was made." },
         "settle": { "$ref": "#/$defs/settle" },
+        "settled_by": { "$ref": "#/$defs/settled_by" },
         "before": { "$ref": "#/$defs/before" },
         "undo": {
           "oneOf": [

@@ -34,6 +34,30 @@ constexpr std::string_view kSchemaToolWords = R"json(    "settle": {
           "description": "What is not found so long after counts as never done." }
       }
     },
+    "settled_by": {
+      "type": "object",
+      "required": [ "until" ],
+      "oneOf": [ { "required": [ "request" ] }, { "required": [ "graphql" ] } ],
+      "dependentRequired": { "variables": [ "graphql" ] },
+      "additionalProperties": false,
+      "properties": {
+        "call": { "not": {}, "description": "An MCP server tells by tasks." },
+        "arguments": { "not": {}, "description": "Likewise." },
+        "graphql": { "$ref": "#/$defs/text", "description": "A document of one field." },
+        "variables": { "type": "object", "description": "Those of the document." },
+        "request": { "type": "string", "pattern": "^[A-Z-]+ /",
+          "description": "A read of how it stands, with values of call and answer." },
+        "headers": { "$ref": "#/$defs/headers" },
+        "safe": { "type": "boolean", "default": false,
+          "description": "It only asks, though it is no GET: a search by POST." },
+        "json": { "description": "Its body." },
+        "form": { "$ref": "#/$defs/headers", "description": "Its body, url-encoded." },
+        "until": { "$ref": "#/$defs/texts",
+          "description": "Conditions on its answer: once all hold the write is done." },
+        "deadline": { "$ref": "#/$defs/duration", "default": "10m",
+          "description": "How long it may take; then its outcome is unknown." }
+      }
+    },
     "search": {
       "type": "object",
       "required": [ "in", "where" ],
@@ -151,6 +175,32 @@ constexpr std::string_view kSchemaToolWords = R"json(    "settle": {
       "properties": {
         "file": { "$ref": "#/$defs/text", "description": "Its first line, read when it is sent." },
         "prefix": { "type": "string", "description": "Put before it." }
+      }
+    },
+    "backend_secret": {
+      "type": "object",
+      "oneOf": [ { "required": [ "file" ] }, { "required": [ "token" ] } ],
+      "additionalProperties": false,
+      "properties": {
+        "file": { "$ref": "#/$defs/text", "description": "Its first line, read when it is sent." },
+        "prefix": { "type": "string", "description": "Put before it." },
+        "token": { "$ref": "#/$defs/token" }
+      }
+    },
+    "token": {
+      "type": "object",
+      "required": [ "url", "client_id", "secret_file" ],
+      "additionalProperties": false,
+      "description": "Asked for by OAuth client credentials, kept until it ends.",
+      "properties": {
+        "url": { "type": "string", "pattern": "^https?://[^@?#]+$",
+          "description": "The token endpoint." },
+        "client_id": { "$ref": "#/$defs/text", "description": "Whose it is." },
+        "secret_file": { "$ref": "#/$defs/text",
+          "description": "The client's secret in its first line." },
+        "scope": { "$ref": "#/$defs/text", "description": "Sent along." },
+        "audience": { "$ref": "#/$defs/text", "description": "Sent along." },
+        "ca_file": { "$ref": "#/$defs/text", "description": "PEM, in place of the system's CAs." }
       }
     },
     "approval": {

@@ -105,6 +105,9 @@ void CheckSettle(PolicyBuilder& draft, std::size_t index) {
                          "somebody else's twin gives the same error, so `settle` must compare what "
                          "is there, and there is none");
   }
+  if (tool.settled_by) {
+    CheckCaptures(draft, index, "settled_by", SelectorsOf(tool.settled_by->request));
+  }
   if (!tool.settle) return;
   const auto selectors = SelectorsOf(tool.settle->request);
   CheckCaptures(draft, index, "settle", selectors);
@@ -363,6 +366,7 @@ void CheckCaptures(PolicyBuilder& draft, std::size_t index, std::string_view wor
 
 void Validate(PolicyBuilder& draft) {
   CheckAuthorities(draft);
+  CheckBackendCredentials(draft);
   CheckRoutes(draft);
   CheckMcpNames(draft);
   const RouteTable routes(draft.policy);

@@ -25,6 +25,7 @@ std::vector<Selector> PlacesRead(const Tool& tool) {
     places.push_back(tool.settle->mark.AsSelector());
   }
   if (tool.settle) Append(places, SelectorsOf(tool.settle->request));
+  if (tool.settled_by) Append(places, SelectorsOf(tool.settled_by->request));
   if (tool.before) Append(places, SelectorsOf(tool.before->request));
   if (tool.undo) {
     for (const UndoRule* const undo : UndosOf(tool)) {

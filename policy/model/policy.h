@@ -90,6 +90,13 @@ struct SearchRule {
   RequestPlace cursor;           // where it goes then; nowhere: `next` is a link
 };
 
+// A write that its backend has taken on and not done: what says that it is.
+struct SettledByRule {
+  RequestTemplate request;       // a read, of the call and its answer
+  std::vector<Condition> until;  // over that request's answer: all hold once the write is done
+  Millis deadline{10LL * 60'000};
+};
+
 struct SettleRule {
   // GET or HEAD, or what the policy calls safe; of MCP a tools/call of a read.
   RequestTemplate request;
@@ -102,12 +109,15 @@ struct SettleRule {
   RequestPlace mark{};  // of the write: where the key is written that the probe asks by
 };
 
-// A header field of a request that Recourse sends by itself, whose value is read from a mounted
-// file when it is sent.
+struct TokenRule;
+
+// A header field of a request, whose value is read from a mounted file when it is sent.
 struct SecretHeader {
   std::string name;
   std::string file;
-  std::string prefix;  // "Bearer "
+  std::string prefix{};  // "Bearer "
+  // In place of the file; of a backend's credentials only.
+  std::shared_ptr<TokenRule> token{};
 };
 
 struct UndoRule {
@@ -169,6 +179,8 @@ struct Backend {
   std::optional<Millis> timeout;   // unset: the lane's default
   Millis connect_timeout = limits::kConnectTimeout;
   AddressRules addresses;  // that the host may lead to, checked at every connection
+  // In every request, in place of such fields of the agent's; no answer shows them.
+  std::vector<SecretHeader> secrets;
   std::string tls_ca_file, tls_client_cert, tls_client_key;
   std::string tls_server_name;  // empty: host
   // Made from the words above before the policy is run (TlsClients); null for http. A copy of the
@@ -178,6 +190,12 @@ struct Backend {
   bool is_mcp() const { return protocol == Protocol::kMcp; }
   bool is_graphql() const { return protocol == Protocol::kGraphql; }
   bool has_endpoint() const { return protocol != Protocol::kHttp; }
+};
+
+// A token that an endpoint gives for client credentials (RFC 6749 4.4).
+struct TokenRule {
+  Backend backend;  // of its url
+  std::string client_id, secret_file, scope, audience;
 };
 
 // A tool whose writes end what an answer of another one says (`superseded_by`).
@@ -221,6 +239,7 @@ struct Tool {
   bool supersedes_others = false;         // another tool names it there
   std::optional<Selector> external_ref;
   std::optional<SettleRule> settle;
+  std::optional<SettledByRule> settled_by;
   std::optional<BeforeRule> before;
   std::optional<UndoRule> undo;
   std::vector<UndoRule> other_undos;  // in the order in which they are looked at, after `undo`

@@ -215,6 +215,7 @@ void AdaptPolicy(Policy& policy, std::uint16_t port, Millis deadline) {
     backend.tls_client_key.clear();
     backend.tls_server_name.clear();
     backend.tls.reset();
+    backend.secrets.clear();  // no backend here asks for them
     TakeKeyOut(backend.key);
     backend.timeout = limits::kDrillPatience;
     backend.connect_timeout = limits::kDrillPatience;
@@ -228,12 +229,13 @@ void AdaptPolicy(Policy& policy, std::uint16_t port, Millis deadline) {
       tool.approval->needs = 1;
       tool.approval->expires = limits::kDrillPatience;
       tool.approval->hold = Millis(0);  // who approves is who waits
-      tool.approval->secrets.clear();   // no backend here asks for them
+      tool.approval->secrets.clear();
     }
     if (tool.settle && tool.settle->absent_after) {
       tool.settle->absent_after = std::min(*tool.settle->absent_after, limits::kDrillAbsentAfter);
     }
-    if (tool.settle) {  // a backend of the drill knows which call it is asked about
+    tool.settled_by.reset();  // a backend of the drill is done at once
+    if (tool.settle) {        // a backend of the drill knows which call it is asked about
       tool.settle->search.reset();
       tool.settle->mark = {};
     }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "filters/credentials/credential_upstream.h"
 #include "filters/filter.h"
 #include "filters/ledger/ledger.h"
 #include "filters/ledger/model/waiting_clients.h"
@@ -20,6 +21,7 @@
 #include "proxy/base/call_budget.h"
 #include "proxy/base/thread_pool.h"
 #include "proxy/config/config.h"
+#include "proxy/config/files.h"
 #include "proxy/exchange/connection_limiter.h"
 #include "proxy/exchange/idle_connections.h"
 #include "proxy/net/http1/message_head.h"
@@ -62,6 +64,7 @@ struct Services {
   std::string pod_flow;          // what `without_trace: pod` names
   std::string caller = "local";  // identity of agents that show no certificate
 
+  TokenCache tokens;                    // for backends
   OutcomeResolver* settling = nullptr;  // told what MCP servers tell agents
   ToolCatalog mcp_tools;
   CallsInFlight mcp_calls;
@@ -110,7 +113,8 @@ struct Worker {
         thread(io),
         pool(io),
         writes(io, shared.own, shared.via),
-        upstream(writes, io, *shared.clock, *shared.random),
+        credentialed(writes, ReadSecretFile, shared.tokens, io, *shared.clock),
+        upstream(credentialed, io, *shared.clock, *shared.random),
         view(std::make_shared<PolicyView>(std::move(policy), std::move(earlier), shared)),
         span_ids(*shared.random),
         turns(shared.metrics->turns.Take({})) {
@@ -132,7 +136,8 @@ struct Worker {
   IoThread& thread;
   ConnectionPool pool;
   WriteUpstream writes;
-  McpUpstream upstream;              // over `writes`
+  CredentialUpstream credentialed;   // over `writes`
+  McpUpstream upstream;              // over that
   std::shared_ptr<PolicyView> view;  // of requests that begin now; replaced on this thread
   SpanIds span_ids;
   const Latencies::Own turns;  // of the thread

@@ -66,13 +66,20 @@ bool ReadAnswer::BeginReply() {
                                  .room = {read_.head_memory.get(), limits::kRelayBufferBytes}});
 }
 
+// Its fields are views of the buffer that it was read into.
+void ReadAnswer::CleanHead() {
+  if (read_.own.scrubber.is_idle()) return;
+  read_.own.scrubber.Clean({read_.up.memory.get() + read_.up.begin, read_.head->size});
+}
+
 // All that looks at a piece before the client has it.
-ReplyPiece ReadAnswer::Meet(const BodyDecoder::Piece& piece) {
+ReplyPiece ReadAnswer::Meet(BodyDecoder::Piece piece) {
+  const bool ends =
+      piece.end == BodyDecoder::End::kComplete || piece.end == BodyDecoder::End::kClosed;
+  piece.data = read_.own.scrubber.Take(piece.data, ends);
   if (request_.observation) request_.observation->TakeAnswer(piece);
   if (request_.tap) request_.tap->TakeAnswer(piece);
   if (read_.events) read_.events->Take(piece.data);
-  const bool ends =
-      piece.end == BodyDecoder::End::kComplete || piece.end == BodyDecoder::End::kClosed;
   ReplyPiece told{.data = piece.data,
                   .ends = ends,
                   .within = request_.services.bounds.send_timeout,
@@ -115,6 +122,7 @@ Task<bool> ReadAnswer::Replace(std::string_view detail) {
 Task<bool> ReadAnswer::Relay() {
   using End = BodyDecoder::End;
   const Head& head = *read_.head;
+  CleanHead();
   request_.record.status = head.status;
   if (request_.observation) request_.observation->TakeAnswerHead(head);
   if (request_.tap) request_.tap->TakeAnswerHead(head);

@@ -18,8 +18,9 @@ class ReadAnswer final : Drainable {
  private:
   // The process is to stop, and a stream may have nothing to say for hours.
   void Drain() override;
+  void CleanHead();
   bool BeginReply();
-  ReplyPiece Meet(const BodyDecoder::Piece& piece);
+  ReplyPiece Meet(BodyDecoder::Piece piece);
   std::string_view MeetMcp(const BodyDecoder::Piece& piece, bool ends);
   void NoteUnsent(const BodyDecoder::Piece& piece);
   void ArmWait();

@@ -33,6 +33,19 @@ bool CarriesContent(std::string_view method) {
   return method == "POST" || method == "PUT" || method == "PATCH";
 }
 
+// The backend's credentials take the place of the agent's.
+Task<Result<void>> TakeCredentials(ReadState& read) {
+  auto own = co_await read.request.worker.credentialed.CredentialsFor(*read.backend);
+  if (!own) co_return std::unexpected(own.error());
+  read.own = std::move(*own);
+  Head& head = read.request.head;
+  for (std::size_t i = 0; i < head.field_count; ++i) {
+    Field& field = head.fields[i];
+    field.hop = field.hop || FindHeader(read.own.fields, std::string_view(field.name)) != nullptr;
+  }
+  co_return Result<void>();
+}
+
 // A read may be sent again while no byte of an answer came: its effect is none by policy.
 bool MayRetry(const Error& error, bool whole, int attempts) {
   return whole && error.code() == ErrorCode::kBackendReset && attempts < limits::kReadAttemptsMax;
@@ -53,6 +66,12 @@ Task<bool> ReadLane::Relay(Exchange& exchange, McpRead* mcp, ResumedStreamTap* l
   if (!takes_along) {
     read.head_memory = request.worker.thread.buffers().Take();
     read.request_room = {read.head_memory.get(), limits::kRelayBufferBytes};
+  }
+  if (!read.backend->secrets.empty()) {
+    if (const auto taken = co_await TakeCredentials(read); !taken) {
+      co_return co_await Refuse(exchange, taken.error().code(),
+                                std::string(taken.error().detail()));
+    }
   }
   if (!RenderHead(read)) {
     co_return co_await Refuse(exchange, ErrorCode::kHeaderTooLarge,
@@ -124,6 +143,7 @@ bool ReadLane::RenderHead(ReadState& read) {
         Bit(FieldId::kTraceparent) | (request.trace.is_clients ? 0 : Bit(FieldId::kTracestate));
   }
   writer.CopyFields(head, dropped | (route.forwards_left < 0 ? 0 : kMaxForwardsBit));
+  for (const auto& [name, value] : read.own.fields) writer.Add(name, value);
   if (route.forwards_left >= 0) writer.Add("Max-Forwards", std::to_string(route.forwards_left));
   if (!read.upgrade.empty()) writer.Upgrade(read.upgrade);
   writer.Add(request.view->via);

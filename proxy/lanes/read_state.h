@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "filters/credentials/credentials.h"
 #include "filters/mcp/late_answers.h"
 #include "policy/model/override_scan.h"
 #include "proxy/exchange/exchange.h"
@@ -105,6 +106,7 @@ struct ReadState {
   bool half_closed = false;  // the client will send nothing more, and may be gone
   bool left = false;         // the client is gone
   OverrideScan overrides;    // of the request body
+  ReadCredentials own;       // that the policy has for the backend
   McpRead* const mcp;        // of an MCP server's endpoint, whose request is here whole
   ResumedStreamTap* const late;
   bool is_listening = false;            // a stream of MCP that lasts as long as the session does

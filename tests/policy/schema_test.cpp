@@ -61,6 +61,11 @@ std::string Document(const std::string& definition, const std::string& inside) {
       {"undo", tool + "undo: { request: \"DELETE /t\", " + inside + " } } }\n"},
       {"secret",
        tool + "undo: { request: \"DELETE /t\", credentials: { X: { " + inside + " } } } } }\n"},
+      {"settled_by", tool + "settled_by: { " + inside + " } } }\n"},
+      {"backend_secret", "version: 1\nbackends: { b: { url: \"https://b\", credentials: { X: { " +
+                             inside + " } } } }\n"},
+      {"token", "version: 1\nbackends: { b: { url: \"https://b\", credentials: { X: { token: { " +
+                    inside + " } } } } }\n"},
       {"callers", backend + "callers: { " + inside + " }\n"},
       {"flow_rules", backend + "flow_rules: { " + inside + " }\n"},
       {"webhook", backend + "flow_rules: { webhook: { " + inside + " } }\n"},

@@ -96,6 +96,7 @@ class ScriptedUpstream final : public Upstream {
       co_return Result<void>();
     }
     void GiveBodyTo(BodySink* sink) override { sink_ = sink; }
+    void AddFields(Headers fields) override { added_ = std::move(fields); }
     void SendOnlyWith(SendPermit* permit) override { permit_ = permit; }
     Task<Result<Answer>> Exchange(const HttpRequest& request, MonoTime deadline,
                                   std::size_t answer_bytes_max) override {
@@ -108,7 +109,10 @@ class ScriptedUpstream final : public Upstream {
         permit_->Leave();
       }
       const bool is_probe = request.method == "GET" || request.method == "HEAD";
-      (is_probe ? upstream_.probes : upstream_.writes).push_back({backend_, request, loop.now()});
+      HttpRequest sent = request;
+      for (const auto& [name, value] : added_) SetHeader(sent.headers, name, value);
+      (is_probe ? upstream_.probes : upstream_.writes)
+          .push_back({backend_, std::move(sent), loop.now()});
       const Step step = is_probe ? upstream_.probe(request) : upstream_.StepFor(request);
       const MonoTime answered = loop.now() + step.delay;
       if (step.delay > Millis(0)) co_await loop.timer().SleepUntil(std::min(answered, deadline));
@@ -144,6 +148,7 @@ class ScriptedUpstream final : public Upstream {
     ScriptedUpstream& upstream_;
     const std::string backend_;
     BodySink* sink_ = nullptr;
+    Headers added_;
     SendPermit* permit_ = nullptr;
   };
 

@@ -93,6 +93,50 @@ class AuthorityChecks {
   std::set<std::pair<std::size_t, std::size_t>> compared_;
 };
 
+// One field has one source: what the backend's `credentials` set, no request of ours has from the
+// agent.
+class CredentialChecks {
+ public:
+  CredentialChecks(PolicyBuilder& draft, std::size_t index)
+      : draft_(draft), index_(index), backend_(BackendOf(draft, index)) {}
+
+  void Run() {
+    const Tool& tool = draft_.policy.tools[index_];
+    if (tool.settle) Headers("settle", tool.settle->request);
+    if (tool.settled_by) Headers("settled_by", tool.settled_by->request);
+    if (tool.before) Headers("before", tool.before->request);
+    for (const UndoRule* const undo : UndosOf(tool)) {
+      Headers("undo", undo->request);
+      for (const std::string& name : undo->from_call) Refuse("undo", name);
+    }
+    const RequestPlace& key = KeyRuleOf(tool, backend_).at;
+    if (key.is_field()) Refuse("key_at", key.name);
+  }
+
+ private:
+  static const Backend& BackendOf(const PolicyBuilder& draft, std::size_t index) {
+    return draft.policy.backends[draft.policy.tools[index].backend];
+  }
+
+  void Headers(std::string_view word, const RequestTemplate& request) {
+    for (const auto& [name, text] : request.headers) Refuse(word, name);
+  }
+
+  void Refuse(std::string_view word, std::string_view name) {
+    const bool is_own = std::ranges::any_of(backend_.secrets, [name](const SecretHeader& secret) {
+      return EqualsIgnoreCase(secret.name, name);
+    });
+    if (!is_own) return;
+    draft_.problems.Error(draft_.ToolPlace(index_, word), draft_.ToolKey(index_, word),
+                          std::string(name) + " is one of the `credentials` of backend " +
+                              backend_.name + ", which every request to it gets; leave it out");
+  }
+
+  PolicyBuilder& draft_;
+  const std::size_t index_;
+  const Backend& backend_;
+};
+
 // A path that the pattern matches.
 std::string SampleOf(const std::string& pattern) {
   std::string path;
@@ -114,6 +158,20 @@ std::string SampleOf(const std::string& pattern) {
 void CheckAuthorities(PolicyBuilder& draft) {
   AuthorityChecks checks(draft);
   for (std::size_t i = 0; i < draft.policy.backends.size(); ++i) checks.Add(i);
+}
+
+void CheckBackendCredentials(PolicyBuilder& draft) {
+  for (std::size_t i = 0; i < draft.policy.backends.size(); ++i) {
+    const Backend& backend = draft.policy.backends[i];
+    if (backend.secrets.empty() || backend.scheme == "https" || IsThisHost(backend)) continue;
+    draft.problems.Warn(draft.backend_places[i], JoinKey("backends", backend.name) + ".credentials",
+                        "the url is http, so whoever sees the connection sees them; use https");
+  }
+  for (std::size_t i = 0; i < draft.policy.tools.size(); ++i) {
+    if (HasMatch(draft.policy.tools[i])) {
+      CredentialChecks(draft, i).Run();
+    }
+  }
 }
 
 void CheckPathOwners(PolicyBuilder& draft, const RouteTable& routes) {

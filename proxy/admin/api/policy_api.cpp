@@ -30,6 +30,9 @@ void AppendBackend(std::string& out, const Backend& backend) {
     json.Text("key_header", key_at.is_field() ? key_at.name : key_at.AsSelector().text);
   }
   json.Text("protocol", NameOf(backend.protocol));
+  std::vector<std::string> credentials;
+  for (const SecretHeader& secret : backend.secrets) credentials.push_back(secret.name);
+  json.Texts("credentials", credentials);
   if (backend.timeout) json.Number("timeout_ms", backend.timeout->count());
 }
 

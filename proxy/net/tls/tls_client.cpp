@@ -167,7 +167,12 @@ std::expected<void, std::string> TlsClients::Prepare(Policy& policy) {
     auto prepared = PrepareOne(backend);
     if (!prepared && result) result = std::unexpected(words + ": " + prepared.error());
   };
-  for (Backend& backend : policy.backends) prepare(backend, "backends." + backend.name + ".tls");
+  for (Backend& backend : policy.backends) {
+    prepare(backend, "backends." + backend.name + ".tls");
+    for (const SecretHeader& secret : backend.secrets) {
+      if (secret.token) prepare(secret.token->backend, "backends." + backend.name + ".credentials");
+    }
+  }
   if (auto& webhook = policy.flow_rules.webhook) prepare(webhook->backend, "flow_rules.webhook");
   std::erase_if(clients_, [](const auto& entry) { return entry.second.expired(); });
   return result;

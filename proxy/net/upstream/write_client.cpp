@@ -26,17 +26,23 @@ Task<void> RunConnect(IoThread& thread, const OwnListeners& own, std::shared_ptr
   opening->done.Set(std::move(connected));
 }
 
-// The whole head of a write request: end-to-end fields as they came, then ours, then framing.
-bool RenderHead(const HttpRequest& request, const Backend& backend, std::string_view via,
-                bool is_last, std::string& out) {
+// The whole head of a write request: end-to-end fields as they came, those `added` in their place,
+// then ours, then framing.
+bool RenderHead(const HttpRequest& request, const Headers& added, const Backend& backend,
+                std::string_view via, bool is_last, std::string& out) {
   std::size_t room = kOwnHeadBytes + request.method.size() + request.target.size() +
                      backend.authority.size() + via.size();
-  for (const auto& [name, value] : request.headers) room += name.size() + value.size() + 4;
+  for (const Headers* fields : {&request.headers, &added}) {
+    for (const auto& [name, value] : *fields) room += name.size() + value.size() + 4;
+  }
   out.resize(std::min(room, limits::kHeadBytesMax + 4 * 1024));
   HeadWriter writer(out.data(), out.size());
   writer.StartRequest(request.method, request.target);
   writer.Add("Host", backend.authority);
-  for (const auto& [name, value] : request.headers) writer.Add(name, value);
+  for (const auto& [name, value] : request.headers) {
+    if (FindHeader(added, name) == nullptr) writer.Add(name, value);
+  }
+  for (const auto& [name, value] : added) writer.Add(name, value);
   writer.Add("Via", via);
   const bool has_body_semantics = request.method != "GET" && request.method != "HEAD";
   if (!request.body.empty() || has_body_semantics) writer.ContentLength(request.body.size());
@@ -113,6 +119,7 @@ class WriteUpstream::Call final : public UpstreamConnection {
   void RelayAnswerTo(AnswerRelay* relay) override { relay_ = relay; }
   void SendOnlyWith(SendPermit* permit) override { permit_ = permit; }
   void GiveBodyTo(BodySink* sink) override { sink_ = sink; }
+  void AddFields(Headers fields) override { added_ = std::move(fields); }
 
   Task<Result<Answer>> Exchange(const HttpRequest& request, MonoTime deadline,
                                 std::size_t answer_bytes_max) override;
@@ -142,6 +149,7 @@ class WriteUpstream::Call final : public UpstreamConnection {
   SendPermit* permit_ = nullptr;
   bool was_refused_ = false;  // by it
   BodySink* sink_ = nullptr;
+  Headers added_;
 };
 
 // A kept connection ended while the ledger committed. Nothing was sent on it, so nothing is lost.
@@ -244,7 +252,7 @@ Task<Result<Answer>> WriteUpstream::Call::Exchange(const HttpRequest& request, M
   // Who looks for no body here might take it for the next request.
   reuses_ = reuses_ && (request.body.empty() || !IsReadMethod(request.method));
   std::string head_bytes;
-  if (!RenderHead(request, *backend_, upstream_.via_, !reuses_, head_bytes)) {
+  if (!RenderHead(request, added_, *backend_, upstream_.via_, !reuses_, head_bytes)) {
     co_return std::unexpected(
         Error(ErrorCode::kHeaderTooLarge, "the request's head cannot be sent", Delivery::kNotSent));
   }

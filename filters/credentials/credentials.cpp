@@ -1,7 +1,9 @@
-#include "filters/call/credentials.h"
+#include "filters/credentials/credentials.h"
+
+#include <algorithm>
+#include <utility>
 
 namespace recourse {
-
 std::expected<void, std::string> AddSecrets(const std::vector<SecretHeader>& secrets,
                                             const ReadSecret& read_secret, Headers& headers) {
   for (const SecretHeader& secret : secrets) {
@@ -14,6 +16,12 @@ std::expected<void, std::string> AddSecrets(const std::vector<SecretHeader>& sec
     SetHeader(headers, secret.name, secret.prefix + *value);
   }
   return {};
+}
+
+bool IsOwnCredential(const Backend& backend, std::string_view name) {
+  return std::ranges::any_of(backend.secrets, [name](const SecretHeader& secret) {
+    return EqualsIgnoreCase(secret.name, name);
+  });
 }
 
 }  // namespace recourse

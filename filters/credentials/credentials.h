@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "filters/credentials/echo_scrubber.h"
 #include "policy/model/policy.h"
 #include "proxy/base/http/http_message.h"
 
@@ -18,5 +19,14 @@ using ReadSecret = std::function<std::expected<std::string, std::string>(const s
 // Sets the fields. Fails with a line for operators when one cannot be read or is no field value.
 std::expected<void, std::string> AddSecrets(const std::vector<SecretHeader>& secrets,
                                             const ReadSecret& read_secret, Headers& headers);
+
+// Those of a backend, and what takes their values out of its answer.
+struct ReadCredentials {
+  Headers fields;
+  EchoScrubber scrubber;
+};
+
+// Whether a field of that name is one that the backend's `credentials` set.
+bool IsOwnCredential(const Backend& backend, std::string_view name);
 
 }  // namespace recourse

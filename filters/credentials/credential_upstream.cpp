@@ -1,0 +1,147 @@
+#include "filters/credentials/credential_upstream.h"
+
+#include <utility>
+#include <vector>
+
+#include "proxy/base/log/log.h"
+
+namespace recourse {
+namespace {
+
+constexpr std::string_view kUnreadable = "a credential of the backend cannot be read";
+
+HttpResponse Cleaned(const EchoScrubber& scrubber, const HttpResponse& head) {
+  HttpResponse cleaned = head;
+  scrubber.Clean(cleaned);
+  return cleaned;
+}
+
+class CleanSink final : public BodySink {
+ public:
+  CleanSink(BodySink& sink, const EchoScrubber& scrubber) : sink_(sink), scrubber_(scrubber) {}
+
+  Task<bool> Take(const HttpResponse& head, std::string_view piece) override {
+    if (!head_) head_ = Cleaned(scrubber_, head);
+    is_wanted_ = co_await sink_.Take(*head_, scrubber_.Take(piece, /*ends=*/false));
+    co_return is_wanted_;
+  }
+  std::size_t kept() const override { return sink_.kept(); }
+  void NoRoom() override {
+    is_wanted_ = false;
+    sink_.NoRoom();
+  }
+
+  // What was held back, once nothing more comes.
+  Task<void> End() {
+    const std::string_view rest = scrubber_.Take({}, /*ends=*/true);
+    if (is_wanted_ && !rest.empty()) (void)co_await sink_.Take(*head_, rest);
+  }
+
+ private:
+  BodySink& sink_;
+  EchoScrubber scrubber_;
+  std::optional<HttpResponse> head_;
+  bool is_wanted_ = true;
+};
+
+class CleanRelay final : public AnswerRelay {
+ public:
+  CleanRelay(AnswerRelay& relay, const EchoScrubber& scrubber)
+      : relay_(relay), scrubber_(scrubber) {}
+
+  bool Takes(const HttpResponse& head, std::optional<std::uint64_t> length) override {
+    return relay_.Takes(Cleaned(scrubber_, head), length);
+  }
+  Task<void> Pass(std::string_view piece, std::size_t queued_max) override {
+    return relay_.Pass(scrubber_.Take(piece, /*ends=*/false), queued_max);
+  }
+  void Keep(std::string_view last) override { relay_.Keep(scrubber_.Take(last, /*ends=*/true)); }
+  std::size_t held() const override { return relay_.held(); }
+
+ private:
+  AnswerRelay& relay_;
+  EchoScrubber scrubber_;
+};
+
+class CredentialConnection final : public UpstreamConnection {
+ public:
+  CredentialConnection(CredentialUpstream& upstream, std::unique_ptr<UpstreamConnection> plain,
+                       std::shared_ptr<const Backend> backend)
+      : upstream_(upstream), plain_(std::move(plain)), backend_(std::move(backend)) {}
+
+  Task<Result<void>> Connected() override { return plain_->Connected(); }
+  std::string_view Peer() const override { return plain_->Peer(); }
+  bool IsReused() const override { return plain_->IsReused(); }
+  void SendOnlyWith(SendPermit* permit) override { plain_->SendOnlyWith(permit); }
+  void HoldAnswerFor(CallKeeper* keeper) override { plain_->HoldAnswerFor(keeper); }
+  void RelayAnswerTo(AnswerRelay* relay) override { relay_to_ = relay; }
+  void GiveBodyTo(BodySink* sink) override { give_to_ = sink; }
+
+  Task<Result<Answer>> Exchange(const HttpRequest& request, MonoTime deadline,
+                                std::size_t answer_bytes_max) override;
+
+ private:
+  CredentialUpstream& upstream_;
+  const std::unique_ptr<UpstreamConnection> plain_;
+  const std::shared_ptr<const Backend> backend_;
+  AnswerRelay* relay_to_ = nullptr;
+  BodySink* give_to_ = nullptr;
+};
+
+Task<Result<Answer>> CredentialConnection::Exchange(const HttpRequest& request, MonoTime deadline,
+                                                    std::size_t answer_bytes_max) {
+  auto read = co_await upstream_.CredentialsFor(*backend_);
+  if (!read) co_return std::unexpected(read.error());
+  std::erase_if(read->fields, [&request](const Header& field) {
+    return FindHeader(request.headers, field.first) != nullptr;
+  });
+  plain_->AddFields(std::move(read->fields));
+  const EchoScrubber& scrubber = read->scrubber;
+  std::optional<CleanSink> sink;
+  std::optional<CleanRelay> relay;
+  if (give_to_ != nullptr) plain_->GiveBodyTo(&sink.emplace(*give_to_, scrubber));
+  if (relay_to_ != nullptr) plain_->RelayAnswerTo(&relay.emplace(*relay_to_, scrubber));
+  Result<Answer> answer = co_await plain_->Exchange(request, deadline, answer_bytes_max);
+  if (sink) co_await sink->End();
+  if (answer) scrubber.Clean(answer->response);
+  co_return answer;
+}
+
+}  // namespace
+
+std::unique_ptr<UpstreamConnection> CredentialUpstream::Open(const Backend& backend) {
+  auto plain = plain_.Open(backend);
+  if (backend.secrets.empty()) return plain;
+  return std::make_unique<CredentialConnection>(*this, std::move(plain),
+                                                std::make_shared<const Backend>(backend));
+}
+
+std::unique_ptr<UpstreamConnection> CredentialUpstream::OpenForCall(
+    std::shared_ptr<const Backend> backend) {
+  auto plain = plain_.OpenForCall(backend);
+  if (backend->secrets.empty()) return plain;
+  return std::make_unique<CredentialConnection>(*this, std::move(plain), std::move(backend));
+}
+
+Task<Result<ReadCredentials>> CredentialUpstream::CredentialsFor(const Backend& backend) {
+  ReadCredentials read;
+  std::vector<std::string> values;
+  for (const SecretHeader& secret : backend.secrets) {
+    auto value = secret.token ? co_await tokens_.Get(secret.token) : read_secret_(secret.file);
+    if (!value || !IsFieldValue(*value)) {
+      Log(LogLevel::kError, "a request is not sent without its credential",
+          {{"backend", backend.name},
+           {"credential", secret.name},
+           {"reason", value ? "it has control characters" : value.error()}});
+      co_return std::unexpected(Error(ErrorCode::kNotSent, kUnreadable, Delivery::kNotSent));
+    }
+    read.fields.emplace_back(secret.name, secret.prefix + *value);
+    values.push_back(std::move(*value));
+  }
+  read.scrubber = EchoScrubber(std::move(values));
+  // What is encoded cannot be looked into.
+  read.fields.emplace_back("Accept-Encoding", "identity");
+  co_return read;
+}
+
+}  // namespace recourse

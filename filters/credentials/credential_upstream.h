@@ -1,0 +1,37 @@
+// Gives requests to a backend the credentials that the policy has for it, and takes those out of
+// its answers: nobody above it ever has them.
+#pragma once
+
+#include <memory>
+
+#include "filters/credentials/credentials.h"
+#include "filters/credentials/token_source.h"
+#include "filters/upstream.h"
+
+namespace recourse {
+
+// Of one I/O thread. A field of that name in a request stays: `credentials` of an undo or an
+// approval have set it, as agents' own never come so far.
+class CredentialUpstream final : public Upstream {
+ public:
+  // All outlive it.
+  CredentialUpstream(Upstream& plain, ReadSecret read_secret, TokenCache& tokens,
+                     Executor& executor, const Clock& clock)
+      : plain_(plain),
+        read_secret_(std::move(read_secret)),
+        tokens_({plain, tokens, executor, clock, read_secret_}) {}
+
+  std::unique_ptr<UpstreamConnection> Open(const Backend& backend) override;
+  std::unique_ptr<UpstreamConnection> OpenForCall(std::shared_ptr<const Backend> backend) override;
+
+  // What such a connection adds to a request, for who sends one past it. Fails with kNotSent, and
+  // tells operators why.
+  Task<Result<ReadCredentials>> CredentialsFor(const Backend& backend);
+
+ private:
+  Upstream& plain_;
+  const ReadSecret read_secret_;
+  TokenSource tokens_;
+};
+
+}  // namespace recourse

@@ -1,0 +1,150 @@
+// Credentials that only Recourse has: tokens, and what answers show of them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "filters/credentials/credential_upstream.h"
+#include "tests/support/scripted_upstream.h"
+#include "tests/support/test_loop.h"
+
+namespace recourse::credentials_test {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr std::string_view kSecret = "canary-0123456789";
+
+TEST(EchoScrubberTest, WhatAnAnswerShowsIsBlankedHoweverItIsCut) {
+  const std::string text = "a canary-0123456789 canary-012345678 canary-canary-0123456789";
+  std::string clean = text;
+  EchoScrubber({std::string(kSecret), "short"}).Clean(clean);
+  EXPECT_EQ(clean, "a ***************** canary-012345678 canary-*****************");
+  for (std::size_t size = 1; size <= text.size(); ++size) {
+    EchoScrubber scrubber({std::string(kSecret)});
+    std::string out;
+    for (std::size_t at = 0; at < text.size(); at += size) {
+      out += scrubber.Take(std::string_view(text).substr(at, size), at + size >= text.size());
+    }
+    EXPECT_EQ(out, clean) << size;
+  }
+}
+
+TEST(EchoScrubberTest, HoldsNothingBackThatCannotBeOne) {
+  EchoScrubber scrubber({std::string(kSecret)});
+  EXPECT_EQ(scrubber.Take("event: x\n\n", false), "event: x\n\n");
+  EXPECT_EQ(scrubber.Take("can", false), "");
+  EXPECT_EQ(scrubber.Take("not", false), "cannot");
+  EXPECT_EQ(EchoScrubber().Take("canary-0123456789", false), "canary-0123456789");
+}
+
+TEST(TokenTest, IsAskedForByTheClientsCredentials) {
+  TokenRule rule;
+  rule.client_id = "agent:1";
+  rule.scope = "read write";
+  const HttpRequest request = TokenRequest(rule, "s&cret");
+  EXPECT_EQ(request.body, "grant_type=client_credentials&scope=read%20write");
+  EXPECT_EQ(*FindHeader(request.headers, "Authorization"),
+            "Basic " + ToBase64("agent%3A1:s%26cret"));
+}
+
+TEST(TokenTest, WhatIsNoneIsRefusedWithoutItsWords) {
+  const auto why = [](int status, std::string body) {
+    const auto token = ReadToken({status, {}, {}, std::move(body)});
+    return token ? "" : token.error();
+  };
+  EXPECT_THAT(why(401, R"({"error":"canary"})"), HasSubstr("401"));
+  EXPECT_THAT(why(200, "canary"), Not(HasSubstr("canary")));
+  EXPECT_NE(why(200, R"({"access_token":"a\nb"})"), "");
+  EXPECT_NE(why(200, R"({"access_token":""})"), "");
+  const auto token = ReadToken({200, {}, {}, R"({"access_token":"t","expires_in":3600})"});
+  ASSERT_TRUE(token);
+  EXPECT_EQ(token->life, Millis(3'600'000));
+}
+
+// A backend whose credential is a token, and the endpoint that gives it.
+class Tokens {
+ public:
+  Tokens() {
+    rule->backend.name = "token";
+    rule->client_id = "agent";
+    backend.name = "shop";
+    backend.secrets.push_back({"Authorization", "", "Bearer ", rule});
+    upstream.decide = [this](const HttpRequest&) {
+      ++asked;
+      return answer;
+    };
+  }
+
+  // What so many requests are sent with; empty: they are not sent.
+  std::vector<std::string> Ask(int count) {
+    std::vector<std::string> sent;
+    for (int i = 0; i < count; ++i) loop.Start(AskOne(sent));
+    loop.RunFor(Millis(500));
+    return sent;
+  }
+
+  void Give(const std::string& text, int expires_in, Millis delay = Millis(100)) {
+    answer = Respond(200, "{\"access_token\":\"" + text +
+                              "\",\"expires_in\":" + std::to_string(expires_in) + "}");
+    answer.delay = delay;
+  }
+
+  TestLoop loop;
+  ScriptedUpstream upstream{loop};
+  TokenCache cache;
+  CredentialUpstream credentialed{upstream, [](const std::string&) { return std::string("s"); },
+                                  cache, loop.executor(), loop.clock()};
+  std::shared_ptr<TokenRule> rule = std::make_shared<TokenRule>();
+  Backend backend;
+  Step answer = Respond(500, "");
+  int asked = 0;
+
+ private:
+  Task<void> AskOne(std::vector<std::string>& sent) {
+    const auto read = co_await credentialed.CredentialsFor(backend);
+    sent.push_back(read ? *FindHeader(read->fields, "Authorization") : "");
+  }
+};
+
+TEST(TokenTest, ManyCallsShareOneAndItIsRenewedBeforeItsEnd) {
+  Tokens tokens;
+  tokens.Give("first", 100);
+  EXPECT_EQ(tokens.Ask(20), std::vector<std::string>(20, "Bearer first"));
+  EXPECT_EQ(tokens.asked, 1);
+  tokens.loop.RunFor(Millis(80'000));
+  EXPECT_EQ(tokens.Ask(1), std::vector<std::string>{"Bearer first"});
+  EXPECT_EQ(tokens.asked, 1);
+  tokens.loop.RunFor(Millis(11'000));
+  tokens.Give("second", 100);
+  EXPECT_EQ(tokens.Ask(5), std::vector<std::string>(5, "Bearer first")) << "it holds meanwhile";
+  EXPECT_EQ(tokens.asked, 2);
+  EXPECT_EQ(tokens.Ask(1), std::vector<std::string>{"Bearer second"});
+}
+
+TEST(TokenTest, AnEndpointThatFailsIsNotAskedByEveryCall) {
+  Tokens tokens;
+  EXPECT_EQ(tokens.Ask(10), std::vector<std::string>(10, ""));
+  EXPECT_EQ(tokens.Ask(10), std::vector<std::string>(10, ""));
+  EXPECT_EQ(tokens.asked, 1);
+  tokens.loop.RunFor(Millis(1'000));
+  tokens.Give("late", 100);
+  EXPECT_EQ(tokens.Ask(1), std::vector<std::string>{"Bearer late"});
+  EXPECT_EQ(tokens.asked, 2);
+}
+
+TEST(TokenTest, ATokenIsUsedToItsEndAndNotLonger) {
+  Tokens tokens;
+  tokens.Give("first", 100);
+  (void)tokens.Ask(1);
+  tokens.answer = Respond(503, "");
+  tokens.loop.RunFor(Millis(95'000));
+  EXPECT_EQ(tokens.Ask(1), std::vector<std::string>{"Bearer first"});
+  tokens.loop.RunFor(Millis(10'000));
+  EXPECT_EQ(tokens.Ask(1), std::vector<std::string>{""});
+}
+
+}  // namespace
+}  // namespace recourse::credentials_test

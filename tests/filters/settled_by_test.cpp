@@ -1,0 +1,129 @@
+// Writes that their backend takes on, and finishes later.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/support/world.h"
+
+namespace recourse::settled_by_test {
+namespace {
+
+constexpr const char* kPolicy = R"(
+version: 1
+backends:
+  desk: { url: "http://desk.test", hosts: [ desk.test ], timeout: 60s }
+tools:
+  tickets.import:
+    match: POST desk /imports
+    effect: write
+    identity: [ body#/batch ]
+    external_ref: answer.body#/results/0/id
+    settled_by:
+      request: "GET /jobs/{answer.body#/job/id}"
+      until: answer.body#/status == "completed"
+      deadline: 10m
+    undo: { request: "DELETE /tickets/{external_ref}" }
+)";
+
+Step Working() { return Respond(200, R"({"status":"working"})"); }
+Step Completed() { return Respond(200, R"({"status":"completed","results":[{"id":"t9"}]})"); }
+
+Told Import(World& world) {
+  CallSpec call;
+  call.host = "desk.test";
+  call.target = "/imports";
+  call.body = R"({"batch":"b1"})";
+  return world.Call(call);
+}
+
+World& Begin(World& world) {
+  world.upstream.otherwise = Respond(200, R"({"job":{"id":"j1"}})");
+  world.upstream.probe = [](const HttpRequest&) { return Working(); };
+  world.StartSettler();
+  return world;
+}
+
+TEST(SettledByTest, ItRunsUntilItIsDoneAndItsRepeatsAreToldSo) {
+  World world(kPolicy);
+  const Told first = Import(Begin(world));
+  EXPECT_EQ(first.status, 200);
+  EXPECT_EQ(first.Field("Recourse-Outcome"), "pending");
+  world.loop.RunFor(Millis(30'000));
+  const Told repeat = Import(world);
+  EXPECT_EQ(repeat.body, first.body);
+  EXPECT_EQ(repeat.Field("Recourse-Outcome"), "pending");
+  EXPECT_EQ(world.Events().back().phase, Phase::kUncertain);
+  ASSERT_FALSE(world.upstream.probes.empty());
+  EXPECT_EQ(world.upstream.probes[0].request.target, "/jobs/j1");
+
+  world.upstream.probe = [](const HttpRequest&) { return Completed(); };
+  world.loop.RunFor(Millis(120'000));
+  const Event done = world.Events().back();
+  EXPECT_EQ(done.phase, Phase::kSucceeded);
+  EXPECT_EQ(done.external_ref, "t9");
+  ASSERT_TRUE(done.undo.has_value());
+  EXPECT_EQ(done.undo->target, "/tickets/t9");
+  EXPECT_FALSE(done.task.has_value());
+  const Told last = Import(world);
+  EXPECT_EQ(last.body, first.body);
+  EXPECT_EQ(last.Field("Recourse-Outcome"), "executed");
+  EXPECT_EQ(world.upstream.writes.size(), 1U);
+}
+
+TEST(SettledByTest, ARepeatThatWaitsGetsItAsSoonAsItIsDone) {
+  World world(kPolicy);
+  (void)Import(Begin(world));
+  world.upstream.probe = [](const HttpRequest&) { return Completed(); };
+  EXPECT_EQ(Import(world).Field("Recourse-Outcome"), "executed");
+}
+
+TEST(SettledByTest, AfterItsDeadlineItIsUnknownUntilItIsFoundDone) {
+  World world(kPolicy);
+  (void)Import(Begin(world));
+  world.loop.RunFor(Millis(11 * 60'000));
+  const std::size_t asked = world.upstream.probes.size();
+  world.loop.RunFor(Millis(60 * 60'000));
+  EXPECT_EQ(world.upstream.probes.size(), asked) << "nothing asks any more";
+  EXPECT_EQ(world.Events().back().phase, Phase::kUncertain);
+  const Told told = Import(world);
+  EXPECT_EQ(told.status, 409);
+  EXPECT_EQ(told.error, ErrorCode::kOutcomeUnknown);
+  world.upstream.probe = [](const HttpRequest&) { return Completed(); };
+  EXPECT_EQ(Import(world).Field("Recourse-Outcome"), "executed");
+  EXPECT_EQ(world.upstream.writes.size(), 1U);
+}
+
+TEST(SettledByTest, WhatCannotBeAskedIsUnknown) {
+  World world(kPolicy);
+  Begin(world).upstream.otherwise = Respond(200, R"({"job":{}})");
+  (void)Import(world);
+  world.loop.RunFor(Millis(60'000));
+  EXPECT_EQ(world.Events().back().phase, Phase::kUncertain);
+  EXPECT_TRUE(world.Events().back().detail.contains("cannot be asked"));
+  EXPECT_TRUE(world.upstream.probes.empty());
+}
+
+TEST(SettledByTest, ARefusalIsOneAtOnce) {
+  World world(kPolicy);
+  Begin(world).upstream.otherwise = Respond(422, "{}");
+  EXPECT_EQ(Import(world).status, 422);
+  EXPECT_EQ(world.Events().back().phase, Phase::kRejected);
+}
+
+TEST(SettledByTest, WhatWasTakenOnBeforeTheStartIsAskedAboutFurther) {
+  World world(kPolicy);
+  world.upstream.otherwise = Respond(200, R"({"job":{"id":"j1"}})");
+  (void)Import(world);
+  world.upstream.probe = [](const HttpRequest&) { return Completed(); };
+  SettleWorker settle_worker({world.ledger, world.upstream, world.loop.executor(),
+                              world.loop.timer(), world.loop.clock(), world.random,
+                              [&world](const std::string&) { return world.policy; }});
+  world.loop.Start(settle_worker.Run());
+  world.loop.RunFor(Millis(60'000));
+  EXPECT_EQ(world.Events().back().phase, Phase::kSucceeded);
+  settle_worker.Stop();
+  world.loop.RunFor(Millis(1'000));
+}
+
+}  // namespace
+}  // namespace recourse::settled_by_test

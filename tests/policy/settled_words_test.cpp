@@ -1,0 +1,93 @@
+// `settled_by` of tools and `credentials` of backends: what is accepted, and what is said of the
+// rest.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "policy/language/loader.h"
+#include "tests/policy/policy_builder.h"
+
+namespace recourse::settled_words_test {
+namespace {
+
+using ::testing::HasSubstr;
+
+LoadedPolicy Load(const std::string& backend, const std::string& tool) {
+  return LoadPolicyText("p.yaml",
+                        "version: 1\nbackends: { b: { url: \"https://b\"" + backend +
+                            " } }\ntools:\n  t: { match: \"POST b /t/{id}\", effect: write, "
+                            "identity: body#/a, undo: none, reason: r" +
+                            tool + " }\n");
+}
+
+TEST(SettledByWordsTest, AReadOfCallAndAnswerWithItsEnd) {
+  const auto loaded = Load("",
+                           ", settled_by: { request: \"GET /jobs/{answer.body#/id}?of={path.id}\""
+                           ", until: 'answer.body#/status == \"done\"', deadline: 5m }");
+  ASSERT_TRUE(loaded.ok()) << ProblemsOf(loaded);
+  const SettledByRule& rule = *loaded.policy->tools[0].settled_by;
+  EXPECT_EQ(rule.request.source, "GET /jobs/{answer.body#/id}?of={path.id}");
+  EXPECT_EQ(rule.until.size(), 1U);
+  EXPECT_EQ(rule.deadline, Millis(300'000));
+}
+
+TEST(SettledByWordsTest, WhatCannotBeIsAnErrorWithItsPlace) {
+  const std::pair<std::string, std::string_view> cases[] = {
+      {", settled_by: { request: \"GET /j\" }", "conditions on its answer"},
+      {", settled_by: { until: answer.body#/done }", "a read that shows"},
+      {", settled_by: { request: \"POST /j\", until: answer.body#/done }", "safe: true"},
+      {", settled_by: { request: \"GET /j/{path.x}\", until: answer.body#/done }",
+       "has no capture {x}"},
+      {", settled_by: { request: \"GET /j\", until: body#/done }", "answer.body#/pointer"},
+      {", settled_by: { request: \"GET /j\", until: answer.body#/d, for: 3s }", "for"},
+  };
+  for (const auto& [tool, problem] : cases) {
+    const auto loaded = Load("", tool);
+    EXPECT_FALSE(loaded.ok()) << tool;
+    EXPECT_THAT(ProblemsOf(loaded), HasSubstr(problem)) << tool;
+  }
+}
+
+constexpr const char* kToken =
+    ", credentials: { Authorization: { prefix: \"Bearer \", token: { url: \"https://login/token\", "
+    "client_id: agent, secret_file: /nowhere, scope: all } } }";
+
+TEST(BackendCredentialWordsTest, AreFilesOrTokens) {
+  const auto loaded = Load(kToken, "");
+  ASSERT_TRUE(loaded.ok()) << ProblemsOf(loaded);
+  const SecretHeader& secret = loaded.policy->backends[0].secrets.at(0);
+  EXPECT_EQ(secret.name, "Authorization");
+  ASSERT_TRUE(secret.token != nullptr);
+  EXPECT_EQ(secret.token->backend.base_path, "/token");
+  const auto file = Load(", credentials: { X-Api-Key: { file: /nowhere } }", "");
+  ASSERT_TRUE(file.ok()) << ProblemsOf(file);
+  EXPECT_EQ(file.policy->backends[0].secrets.at(0).file, "/nowhere");
+}
+
+TEST(BackendCredentialWordsTest, WhatCannotBeIsAnErrorWithItsPlace) {
+  const std::pair<std::string, std::string_view> cases[] = {
+      {", credentials: { Host: { file: /f } }", "framing or routing"},
+      {", credentials: { A: { prefix: x } }", "mounted file"},
+      {", credentials: { A: { file: /f }, a: { file: /g } }", "given twice"},
+      {", credentials: from_call", "without it agents' own"},
+      {", credentials: { A: { file: /f, token: { url: \"https://l\", client_id: c, secret_file: /s "
+       "} } }",
+       "either in a file or a token"},
+      {", credentials: { A: { token: { url: \"http://l\", client_id: c, secret_file: /s } } }",
+       "https url only"},
+      {", key_header: X-Key, credentials: { X-Key: { file: /f } }", "one of the `credentials`"},
+  };
+  for (const auto& [backend, problem] : cases) {
+    const auto loaded = Load(backend, "");
+    EXPECT_FALSE(loaded.ok()) << backend;
+    EXPECT_THAT(ProblemsOf(loaded), HasSubstr(problem)) << backend;
+  }
+  const auto probed = Load(", credentials: { Authorization: { file: /f } }",
+                           ", settle: { request: \"GET /t/{path.id}\", happened: answer.body#/id, "
+                           "headers: { Authorization: \"{header.Authorization}\" } }");
+  EXPECT_THAT(ProblemsOf(probed), HasSubstr("one of the `credentials` of backend b"));
+}
+
+}  // namespace
+}  // namespace recourse::settled_words_test
