@@ -213,7 +213,7 @@ class IdentityInference {
     }
     if (std::ranges::all_of(kinds_, [](const auto& of) { return of.first.starts_with("path."); })) {
       made.is_decided = true;
-      made.why = "its path is all that it says";
+      made.why = tool_.IsMcp() ? "it has no arguments" : "its path is all that it says";
       return;
     }
     if (made.repeats == 0) return undecided("no repeat was seen");

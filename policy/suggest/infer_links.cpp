@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "policy/import/import_text.h"
+#include "policy/uri/opposites.h"
 
 namespace recourse {
 namespace {
@@ -15,16 +16,28 @@ constexpr std::size_t kNamedBackMin = 2;  // where the member is called like a n
 constexpr std::size_t kUndosMin = 2;
 constexpr std::size_t kProbesMin = 3;
 
-// What takes back what was made, as the last word of a path.
+// What takes back what was made, as the last word of a path or in the name of a tool.
 constexpr std::array<std::string_view, 17> kTakesBack{
     "cancel",  "cancellation", "cancellations", "void",      "voids",   "refund",
     "refunds", "reverse",      "reversal",      "reversals", "revoke",  "undo",
     "release", "withdraw",     "delete",        "remove",    "rollback"};
 
-bool TakesBack(const SeenTool& tool) {
+bool IsTakingBack(std::string_view word) {
+  return std::ranges::find(kTakesBack, word) != kTakesBack.end();
+}
+
+// By its method or its name; whether it does, the calls have to show.
+bool MayTakeBack(const SeenTool& made, const SeenTool& tool) {
   if (tool.segments.empty() || tool.IsRead()) return false;
   if (tool.method == "DELETE") return NamesOne(tool.segments.back());
-  return std::ranges::find(kTakesBack, tool.segments.back()) != kTakesBack.end();
+  if (!tool.IsMcp()) return IsTakingBack(tool.segments.back());
+  const auto words = WordsOf(tool.segments.front());
+  if (std::ranges::any_of(words, IsTakingBack)) return true;
+  return std::ranges::any_of(WordsOf(made.segments.front()), [&](const std::string& verb) {
+    return std::ranges::any_of(OppositesOf(verb), [&](std::string_view opposite) {
+      return std::ranges::find(words, opposite) != words.end();
+    });
+  });
 }
 
 // "shop /orders/" of a value in "/orders/{id}/items".
@@ -34,6 +47,10 @@ std::string SlotOf(const SeenTool& tool, std::size_t segment) {
     slot += (NamesOne(tool.segments[i]) ? "{}" : tool.segments[i]) + "/";
   }
   return slot;
+}
+
+std::string SlotOf(const SeenTool& tool, const SeenValue& argument) {
+  return tool.backend + " " + tool.segments.front() + " " + argument.place;
 }
 
 const SeenValue* ValueAt(const std::vector<SeenValue>& values, std::string_view place) {
@@ -51,6 +68,14 @@ std::string_view LastToken(std::string_view place) { return place.substr(place.r
 // Few of many may be so by chance.
 bool IsMany(std::size_t part, std::size_t whole) { return part * 5 > whole; }
 
+// "id" of "body#/id"; empty: it is below another member.
+std::string_view MemberOf(std::string_view place) {
+  static constexpr std::string_view kTop = "body#/";
+  if (!place.starts_with(kTop)) return {};
+  place.remove_prefix(kTop.size());
+  return place.find_first_of("/~") == std::string_view::npos ? place : std::string_view();
+}
+
 bool ComesFirst(const std::string& a, const std::string& b) {
   return a.size() != b.size() ? a.size() < b.size() : a < b;
 }
@@ -64,7 +89,7 @@ class ToolLinks {
       : all_(all), seen_(all.seen_), tool_(tool), identity_(identity) {}
 
   SuggestedLinks Infer() {
-    if (tool_.method != "POST") return {};
+    if (tool_.method != "POST" && !tool_.IsMcp()) return {};
     InferRef();
     if (links_.ref.place.empty()) return std::move(links_);
     InferUndo();
@@ -152,7 +177,7 @@ class ToolLinks {
       best.push_back(std::move(candidate));
     }
     if (best.empty()) {
-      links_.ref.undecided = "no value of its answers came back in later paths";
+      links_.ref.undecided = "no value of its answers came back in later calls";
       return;
     }
     std::ranges::sort(best, ComesFirst, &Candidate::place);
@@ -190,7 +215,9 @@ class ToolLinks {
     return *std::ranges::min_element(sources, ComesFirst);
   }
 
+  // Of an MCP server: the name of the tool.
   std::optional<std::string> PathFor(const SeenTool& later, const std::vector<Pair>& pairs) const {
+    if (later.IsMcp()) return later.segments.front();
     std::string path;
     for (std::size_t s = 0; s < later.segments.size(); ++s) {
       path += '/';
@@ -239,25 +266,32 @@ class ToolLinks {
     return out;
   }
 
-  // Empty: all its members are known; else the one that is not.
+  // Empty: all its members are known; else the one that is not. It goes without a member that some
+  // call did without.
   std::string BodyFor(const std::vector<Pair>& pairs, SuggestedUndo& undo) const {
-    std::set<std::string> places;
+    std::map<std::string, std::size_t> places;
     for (const Pair& pair : pairs) {
       if (seen_[pair.later].form == SeenBody::kOther) return "its body";
       undo.is_form |= seen_[pair.later].form == SeenBody::kForm;
-      for (const SeenValue& value : seen_[pair.later].body) places.insert(value.place);
+      for (const SeenValue& value : seen_[pair.later].body) ++places[value.place];
     }
-    for (const std::string& place : places) {
-      static constexpr std::string_view kMember = "body#/";
-      const std::string member = place.substr(std::min(kMember.size(), place.size()));
-      const auto source = SourceOf(pairs, [&](const Pair& pair) -> std::optional<std::uint64_t> {
-        const SeenValue* value = ValueAt(seen_[pair.later].body, place);
-        return value == nullptr ? std::nullopt : std::optional(value->hash);
+    for (const auto& [place, times] : places) {
+      if (times < pairs.size()) continue;
+      const auto source = SourceOf(pairs, [&](const Pair& pair) {
+        return std::optional(ValueAt(seen_[pair.later].body, place)->hash);
       });
-      if (!source || member.find_first_of("/~") != std::string::npos) return place;
+      const std::string_view member = MemberOf(place);
+      if (!source || member.empty()) return place;
       undo.body.emplace_back(member, "{" + *source + "}");
     }
     return {};
+  }
+
+  static bool NamesWhatWasMade(const std::string& path, const SuggestedUndo& undo) {
+    static constexpr std::string_view kName = "{external_ref}";
+    return path.find(kName) != std::string::npos ||
+           std::ranges::any_of(undo.body,
+                               [](const auto& member) { return member.second == kName; });
   }
 
   std::size_t FoundNothing(const std::vector<Pair>& pairs) const {
@@ -267,8 +301,9 @@ class ToolLinks {
       const auto* uses = value == nullptr ? nullptr : UsesOf(ref_.slot, value->hash);
       gone += uses != nullptr && std::ranges::any_of(*uses, [&](const Use& use) {
                 const int status = seen_[use.call].status;
-                return use.call > pair.later && all_.tools_[use.tool].IsRead() &&
-                       (status == 404 || status == 410);
+                const SeenTool& read = all_.tools_[use.tool];
+                return use.call > pair.later && read.IsRead() &&
+                       (status == 404 || status == 410 || (read.IsMcp() && status == 400));
               });
     }
     return gone;
@@ -277,25 +312,29 @@ class ToolLinks {
   void InferUndo() {
     for (std::size_t i = 0; i < all_.tools_.size(); ++i) {
       const SeenTool& later = all_.tools_[i];
-      if (&later == &tool_ || later.backend != tool_.backend || !TakesBack(later)) continue;
+      if (&later == &tool_ || later.backend != tool_.backend || !MayTakeBack(tool_, later)) {
+        continue;
+      }
       const auto pairs = TakenBack(i);
       if (pairs.empty()) continue;
-      const std::string line = later.method + " " + later.Pattern();
-      const std::string counts = line + " named " + std::to_string(pairs.size()) + " of " +
-                                 std::to_string(ref_.made.size());
+      const std::string counts =
+          (later.IsMcp() ? later.segments.front() : later.method + " " + later.Pattern()) +
+          " named " + std::to_string(pairs.size()) + " of " + std::to_string(ref_.made.size());
       SuggestedUndo undo;
       undo.is_delete = later.method == "DELETE";
+      undo.tool = i;
       undo.taken_back = pairs.size();
       undo.of = ref_.made.size();
       undo.gone = FoundNothing(pairs);
       const auto path = PathFor(later, pairs);
-      const std::string unknown = path ? BodyFor(pairs, undo) : "a part of its path";
+      std::string unknown = path ? BodyFor(pairs, undo) : "a part of its path";
+      if (unknown.empty() && !NamesWhatWasMade(*path, undo)) unknown = "what it is called with";
       if (pairs.size() < kUndosMin || !unknown.empty()) {
         links_.other_undos.push_back(counts +
                                      (unknown.empty() ? "" : ", but nothing tells " + unknown));
         continue;
       }
-      undo.request = later.method + " " + *path;
+      undo.request = later.IsMcp() ? *path : later.method + " " + *path;
       if (!links_.undo || links_.undo->taken_back < undo.taken_back) {
         if (links_.undo) links_.other_undos.push_back(links_.undo->request);
         links_.undo = std::move(undo);
@@ -308,7 +347,7 @@ class ToolLinks {
   // The value of a call that tells its intent, and a read that is asked by it.
   struct Question {
     std::size_t tool = 0;
-    std::string anchor, query;  // query: the parameter; empty: in the path
+    std::string anchor, query;  // query: the parameter or argument; empty: in the path
     std::size_t segment = 0;
     bool operator<(const Question& other) const {
       return std::tie(tool, anchor, query, segment) <
@@ -333,7 +372,8 @@ class ToolLinks {
     std::map<Question, Replies> questions;
     for (std::size_t t = 0; t < all_.tools_.size(); ++t) {
       const SeenTool& read = all_.tools_[t];
-      if (read.method != "GET" || read.backend != tool_.backend) continue;
+      const bool asks = read.IsMcp() ? read.IsRead() : read.method == "GET";
+      if (!asks || read.backend != tool_.backend) continue;
       for (const std::size_t call : read.calls) {
         if (seen_[call].Succeeded()) Ask(t, call, asked, questions);
       }
@@ -351,6 +391,13 @@ class ToolLinks {
         const auto at = asked.find({anchor, value});
         if (at != asked.end()) Note(question, at->second, call, questions);
       };
+      if (of.IsMcp()) {
+        const bool is_one = read.body.size() == 1 && !MemberOf(read.body[0].place).empty();
+        if (is_one) {
+          note({tool, anchor, std::string(MemberOf(read.body[0].place)), 0}, read.body[0].hash);
+        }
+        continue;
+      }
       if (read.query.size() == 1) {
         note({tool, anchor, read.query[0].place.substr(6), 0}, read.query[0].hash);
       }
@@ -398,9 +445,19 @@ class ToolLinks {
     auto path = PathFor(read, replies.pairs);
     // A probe sees the call only, as there is no answer.
     if (!path || path->find("{external_ref}") != std::string::npos) return;
-    if (!question.query.empty()) *path += "?" + question.query + "={" + question.anchor + "}";
-    links_.probe = SuggestedProbe{
-        "GET " + *path, *std::ranges::min_element(replies.places, ComesFirst), intents.size()};
+    SuggestedProbe probe;
+    probe.happened = *std::ranges::min_element(replies.places, ComesFirst);
+    probe.found = intents.size();
+    const std::string value = "{" + question.anchor + "}";
+    if (read.IsMcp()) {
+      probe.request = *path;
+      probe.member = question.query;
+      probe.value = value;
+    } else {
+      if (!question.query.empty()) *path += "?" + question.query + "=" + value;
+      probe.request = "GET " + *path;
+    }
+    links_.probe = std::move(probe);
   }
 
   const TrafficLinks& all_;
@@ -414,16 +471,25 @@ class ToolLinks {
 TrafficLinks::TrafficLinks(const std::vector<Sighting>& seen, const std::vector<SeenTool>& tools)
     : seen_(seen), tools_(tools) {
   for (std::size_t t = 0; t < tools.size(); ++t) {
+    if (tools[t].IsMcp()) AddArguments(t);
     for (std::size_t s = 0; s < tools[t].segments.size(); ++s) {
       if (!NamesOne(tools[t].segments[s])) continue;
       const std::string slot = SlotOf(tools[t], s);
       for (const std::size_t call : tools[t].calls) {
-        uses_[seen[call].path[s].hash][slot].push_back({call, t, s});
+        uses_[seen[call].path[s].hash][slot].push_back({call, t});
       }
     }
   }
   for (auto& [value, by_slot] : uses_) {
     for (auto& [slot, uses] : by_slot) std::ranges::sort(uses, {}, &Use::call);
+  }
+}
+
+void TrafficLinks::AddArguments(std::size_t tool) {
+  for (const std::size_t call : tools_[tool].calls) {
+    for (const SeenValue& value : seen_[call].body) {
+      if (IsName(value)) uses_[value.hash][SlotOf(tools_[tool], value)].push_back({call, tool});
+    }
   }
 }
 

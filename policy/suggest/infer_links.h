@@ -1,5 +1,5 @@
-// Values of an answer that come back later: the name of what was made, what takes it back, and what
-// asks whether it is there. Pure.
+// Values of an answer that come back later, in paths or in arguments of an MCP server's tools: the
+// name of what was made, what takes it back, and what asks whether it is there. Pure.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,16 @@ namespace recourse {
 
 struct SuggestedRef {
   std::string place;          // "answer.body#/id"; empty: none
-  std::size_t came_back = 0;  // of so many answers, in a later path or body
+  std::size_t came_back = 0;  // of so many answers, in a later call
   std::size_t answers = 0;
   std::string undecided;  // why none
 };
 
 struct SuggestedUndo {
-  std::string request;                                    // "DELETE /orders/{external_ref}"
+  // "DELETE /orders/{external_ref}"; of an MCP server: the tool, and `body` its arguments.
+  std::string request;
   std::vector<std::pair<std::string, std::string>> body;  // member, template
+  std::size_t tool = 0;                                   // that it calls
   bool is_form = false;
   bool is_delete = false;
   std::size_t taken_back = 0, of = 0;
@@ -32,6 +34,7 @@ struct SuggestedUndo {
 
 struct SuggestedProbe {
   std::string request, happened;
+  std::string member, value;  // of an MCP server: the only argument of the tool `request`
   std::size_t found = 0;
 };
 
@@ -54,13 +57,15 @@ class TrafficLinks {
  private:
   friend class ToolLinks;
 
-  // A value in the path of a call, below the literal segments that lead to it.
+  // A value in the path of a call, below the literal segments that lead to it; or in an argument.
   struct Use {
-    std::size_t call = 0, tool = 0, segment = 0;
+    std::size_t call = 0, tool = 0;
   };
+  void AddArguments(std::size_t tool);
+
   const std::vector<Sighting>& seen_;
   const std::vector<SeenTool>& tools_;
-  // By the value and the slot ("shop /orders/"), each by time.
+  // By the value and the slot ("shop /orders/", "mcp get_order body#/id"), each by time.
   std::unordered_map<std::uint64_t, std::map<std::string, std::vector<Use>>> uses_;
 };
 

@@ -108,6 +108,36 @@ class PathSorter {
   const FirstAnswers first_;
 };
 
+// Tools of MCP servers, by backend and name; those that a server has called read-only whenever it
+// listed them are that.
+std::vector<SeenTool> McpToolsOf(const std::vector<Sighting>& seen) {
+  using Name = std::pair<std::string, std::string>;
+  std::map<Name, SeenTool> tools;
+  std::map<Name, bool> hints;
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    const Sighting& call = seen[i];
+    for (const SeenHint& hint : call.hints) {
+      const auto [at, is_new] = hints.try_emplace({call.backend, hint.tool}, hint.is_read_only);
+      at->second = at->second && hint.is_read_only;
+    }
+    if (!call.IsMcpCall()) continue;
+    const std::string& name = call.path.front().word;
+    SeenTool& tool = tools[{call.backend, name}];
+    tool.backend = call.backend;
+    tool.method = call.method;
+    tool.name = name;
+    tool.segments = {name};
+    tool.calls.push_back(i);
+  }
+  std::vector<SeenTool> out;
+  for (auto& [name, tool] : tools) {
+    const auto hint = hints.find(name);
+    tool.is_read_only = hint != hints.end() && hint->second;
+    out.push_back(std::move(tool));
+  }
+  return out;
+}
+
 struct DescribedPath {
   const KnownOperation* operation;
   std::vector<std::string> segments;
@@ -148,6 +178,10 @@ std::optional<DescribedPath> DescribedPathOf(const KnownOperation& operation) {
 
 }  // namespace
 
+std::string SeenTool::Match() const {
+  return method + " " + backend + " " + (IsMcp() ? segments.front() : Pattern());
+}
+
 std::string SeenTool::Pattern() const {
   std::string out;
   for (const std::string& segment : segments) out += "/" + segment;
@@ -166,6 +200,7 @@ std::vector<SeenTool> ToolsOf(const std::vector<Sighting>& seen,
   std::map<std::string, std::vector<std::size_t>> by_backend;
   std::map<std::pair<std::string, const KnownOperation*>, SeenTool> described;
   for (std::size_t i = 0; i < seen.size(); ++i) {
+    if (seen[i].IsMcpCall() || !seen[i].hints.empty()) continue;
     const auto fit =
         std::ranges::find_if(paths, [&](const DescribedPath& path) { return Fits(path, seen[i]); });
     if (fit == paths.end()) {
@@ -185,6 +220,7 @@ std::vector<SeenTool> ToolsOf(const std::vector<Sighting>& seen,
     sorter.Sort(calls, prefix);
   }
   for (auto& [key, tool] : described) sorter.tools.push_back(std::move(tool));
+  for (SeenTool& tool : McpToolsOf(seen)) sorter.tools.push_back(std::move(tool));
   std::ranges::sort(sorter.tools, [](const SeenTool& a, const SeenTool& b) {
     return std::tie(a.backend, a.segments, a.method) < std::tie(b.backend, b.segments, b.method);
   });

@@ -21,9 +21,15 @@ struct SeenTool {
   std::vector<std::string> segments;  // a capture is "{name}"
   std::string name;                   // by the description, or empty
   std::vector<std::size_t> calls;     // indices of sightings, by time
+  bool is_read_only = false;          // says its MCP server
 
   std::string Pattern() const;  // "/orders/{id}"
-  bool IsRead() const { return method == "GET" || method == "HEAD" || method == "OPTIONS"; }
+  // Of an MCP server: its name is the only segment.
+  bool IsMcp() const { return method == kToolsCall; }
+  std::string Match() const;  // "POST shop /orders", "tools/call shop create_order"
+  bool IsRead() const {
+    return IsMcp() ? is_read_only : method == "GET" || method == "HEAD" || method == "OPTIONS";
+  }
 };
 
 inline bool NamesOne(std::string_view segment) { return segment.starts_with('{'); }

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "policy/model/mcp_names.h"
+
 namespace recourse {
 
 // What a value looks like, which its hash does not tell. Stored as letters: never change one.
@@ -32,8 +34,16 @@ struct SeenSegment {
 
 enum class SeenBody : char { kNone = '-', kJson = 'j', kForm = 'f', kOther = 'o' };
 
+// What an MCP server says of one of its tools.
+struct SeenHint {
+  std::string tool;
+  bool is_read_only = false;
+};
+
 struct Sighting {
   std::int64_t wall_ms = 0;
+  // Of an MCP server: the method of the message; the path is the name of the tool, and bodies are
+  // its arguments and its result.
   std::string backend, method;
   std::string tool;  // of the policy in force; empty: unlisted
   // Hashes; 0: none.
@@ -46,7 +56,9 @@ struct Sighting {
   int status = 0;             // 0: no answer came
   bool is_delivered = false;  // the client had it whole
   std::vector<SeenValue> answer;
+  std::vector<SeenHint> hints;  // of an MCP server's list, which is no call
 
+  bool IsMcpCall() const { return method == kToolsCall; }
   bool Succeeded() const { return status >= 200 && status < 300; }
   // Its client may well have called again.
   bool InvitesRepeat() const {

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kWindowMs = 10 * 60 * 1000;  // dedupe_window by default
 
-std::string WordsOf(const SeenTool& tool) {
+std::string PathWordsOf(const SeenTool& tool) {
   std::string words;
   for (const std::string& segment : tool.segments) {
     if (!NamesOne(segment)) words += (words.empty() ? "" : ".") + segment;
@@ -29,11 +29,17 @@ std::string VerbOf(const SeenTool& tool) {
   return names_one ? "post" : is_below ? "" : "create";
 }
 
+// A name that a model has made up.
+bool NeverRan(const std::vector<Sighting>& seen, const SeenTool& tool) {
+  return tool.IsMcp() &&
+         std::ranges::none_of(tool.calls, [&](std::size_t call) { return seen[call].Succeeded(); });
+}
+
 std::string NameFor(const SeenTool& tool, std::set<std::string>& taken) {
   std::string name = LegalName(tool.name, 100);
   if (name.empty()) {
     const std::string verb = VerbOf(tool);
-    name = LegalName(WordsOf(tool) + (verb.empty() ? "" : "." + verb), 100);
+    name = LegalName(PathWordsOf(tool) + (verb.empty() ? "" : "." + verb), 100);
   }
   return UniqueName(name.empty() ? "call" : name, taken);
 }
@@ -99,10 +105,13 @@ void ReplayTool(const std::vector<Sighting>& seen, const SuggestedTool& tool,
 Suggestion SuggestTools(const std::vector<Sighting>& seen,
                         const std::vector<KnownOperation>& known) {
   Suggestion made;
-  made.calls = seen.size();
+  made.calls = static_cast<std::size_t>(
+      std::ranges::count_if(seen, [](const Sighting& one) { return one.hints.empty(); }));
   const std::vector<SeenTool> tools = ToolsOf(seen, known);
   const TrafficLinks links(seen, tools);
   std::set<std::string> taken;
+  std::map<std::size_t, std::string> undone_by;  // by the tool that undoes: what it undoes
+  std::vector<std::size_t> numbers;
   for (std::size_t t = 0; t < tools.size(); ++t) {
     const SeenTool& tool = tools[t];
     const bool is_listed =
@@ -112,15 +121,25 @@ Suggestion SuggestTools(const std::vector<Sighting>& seen,
       ++made.listed;
       continue;
     }
+    if (NeverRan(seen, tool)) {
+      made.left_out.push_back(tool.name + ": no call of it succeeded");
+      continue;
+    }
     // HEAD is served by the route for GET.
     if (tool.method == "HEAD" || tool.method == "OPTIONS") continue;
-    SuggestedTool suggested{NameFor(tool, taken), tool, {}, {}};
+    SuggestedTool suggested{NameFor(tool, taken), tool, {}, {}, {}};
     if (!tool.IsRead()) {
       suggested.identity = InferIdentity(seen, tool);
       suggested.links = links.Of(t, suggested.identity);
       ReplayTool(seen, suggested, made.replay);
     }
+    if (suggested.links.undo) undone_by.try_emplace(suggested.links.undo->tool, suggested.name);
     made.tools.push_back(std::move(suggested));
+    numbers.push_back(t);
+  }
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    const auto undone = undone_by.find(numbers[i]);
+    if (undone != undone_by.end()) made.tools[i].takes_back = undone->second;
   }
   return made;
 }

@@ -16,6 +16,7 @@ struct SuggestedTool {
   SeenTool seen;
   SuggestedIdentity identity;  // of a write
   SuggestedLinks links;        // likewise
+  std::string takes_back;      // the tool that it is the undo of
 };
 
 // What enforce would make of the writes seen, under the suggestion.

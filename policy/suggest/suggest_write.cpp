@@ -4,19 +4,25 @@
 
 #include "policy/import/import_text.h"
 #include "policy/suggest/suggest.h"
+#include "policy/uri/opposites.h"
 
 namespace recourse {
 namespace {
 
-constexpr std::array<std::string_view, 6> kAsks{"search", "query",   "lookup",
-                                                "find",   "preview", "validate"};
+constexpr std::array<std::string_view, 8> kAsks{"search",  "query",    "lookup", "find",
+                                                "preview", "validate", "get",    "list"};
 
 constexpr std::array<std::string_view, 9> kChanges{
     "cancel", "delete", "remove", "send", "create", "update", "approve", "reset", "confirm"};
 
 template <std::size_t N>
-bool EndsWithOne(const SeenTool& tool, const std::array<std::string_view, N>& words) {
-  return !tool.segments.empty() && std::ranges::find(words, tool.segments.back()) != words.end();
+bool IsCalledLike(const SeenTool& tool, const std::array<std::string_view, N>& words) {
+  if (tool.segments.empty()) return false;
+  const auto has = [&](const std::string& word) {
+    return std::ranges::find(words, word) != words.end();
+  };
+  if (tool.IsMcp()) return std::ranges::any_of(WordsOf(tool.segments.front()), has);
+  return has(tool.segments.back());
 }
 
 std::string CountOf(std::size_t count, std::string_view noun) {
@@ -47,8 +53,15 @@ void WriteIdentity(const SuggestedIdentity& identity, std::string& out) {
   }
 }
 
-void WriteUndo(const SuggestedLinks& links, std::string& out) {
+void WriteUndo(const SuggestedTool& tool, std::string& out) {
+  const SuggestedLinks& links = tool.links;
+  const bool is_mcp = tool.seen.IsMcp();
   for (const std::string& other : links.other_undos) AddComment(out, "candidate: " + other);
+  if (!links.undo && !tool.takes_back.empty()) {
+    AddComment(out, "CHECK: it is an undo, so nothing undoes it");
+    out += "    undo: none\n    reason: " + QuotedText("it takes back " + tool.takes_back) + "\n";
+    return;
+  }
   if (!links.undo) {
     out +=
         "    # CHECK: name an undo, an approval, or the reason why neither is needed\n"
@@ -60,21 +73,32 @@ void WriteUndo(const SuggestedLinks& links, std::string& out) {
       "took back " + std::to_string(undo.taken_back) + " of " + std::to_string(undo.of);
   if (undo.gone > 0) line += "; " + CountOf(undo.gone, "read") + " then found nothing";
   AddComment(out, line);
-  out += "    undo: { request: " + QuotedText(undo.request);
+  out += (is_mcp ? "    undo: { call: " : "    undo: { request: ") + QuotedText(undo.request);
   if (!undo.body.empty()) {
-    out += undo.is_form ? ", form: {" : ", json: {";
+    out += is_mcp ? ", arguments: {" : undo.is_form ? ", form: {" : ", json: {";
     for (const auto& [member, value] : undo.body) {
       out += (out.ends_with('{') ? " " : ", ") + QuotedText(member) + ": " + QuotedText(value);
     }
     out += " }";
   }
+  if (is_mcp) {
+    out += " }\n";
+    return;
+  }
   // RFC 9110 9.2.2: a DELETE may be sent twice.
   out += undo.is_delete ? ", done: [ 2xx, 404 ], repeatable: true }\n" : ", done: [ 2xx ] }\n";
 }
 
-void WriteLinks(const SuggestedLinks& links, std::string& out) {
+std::string QuestionOf(const SuggestedProbe& probe) {
+  if (probe.member.empty()) return "request: " + QuotedText(probe.request);
+  return "call: " + QuotedText(probe.request) + ", arguments: { " + QuotedText(probe.member) +
+         ": " + QuotedText(probe.value) + " }";
+}
+
+void WriteLinks(const SuggestedTool& tool, std::string& out) {
+  const SuggestedLinks& links = tool.links;
   if (!links.ref.place.empty()) {
-    AddComment(out, "came back in later paths from " + std::to_string(links.ref.came_back) +
+    AddComment(out, "came back in later calls from " + std::to_string(links.ref.came_back) +
                         " of " + CountOf(links.ref.answers, "answer"));
     out += "    external_ref: " + QuotedText(links.ref.place) + "\n";
   } else if (!links.ref.undecided.empty()) {
@@ -83,29 +107,31 @@ void WriteLinks(const SuggestedLinks& links, std::string& out) {
   if (links.probe) {
     AddComment(out, "found what was made after " + CountOf(links.probe->found, "intent") +
                         "; add absent_after when you know how late a request may act");
-    out += "    settle: { request: " + QuotedText(links.probe->request) +
+    out += "    settle: { " + QuestionOf(*links.probe) +
            ", happened: " + QuotedText(links.probe->happened) + " }\n";
   }
-  WriteUndo(links, out);
+  WriteUndo(tool, out);
 }
 
 std::string ToolTextOf(const SuggestedTool& tool) {
   const SeenTool& seen = tool.seen;
   std::string out = "  " + tool.name + ":\n";
-  out += "    match: " + QuotedText(seen.method + " " + seen.backend + " " + seen.Pattern()) + "\n";
+  out += "    match: " + QuotedText(seen.Match()) + "\n";
   if (seen.IsRead()) {
     AddComment(out, CountOf(seen.calls.size(), "call"));
-    if (EndsWithOne(seen, kChanges)) {
+    if (seen.IsMcp()) {
+      AddComment(out, "CHECK: the server says readOnlyHint: true, which is believed here");
+    } else if (IsCalledLike(seen, kChanges)) {
       AddComment(out, "CHECK: it is called like a change; if it is one, say effect: write");
     }
     return out + "    effect: read\n";
   }
-  if (seen.method == "POST" && EndsWithOne(seen, kAsks)) {
+  if ((seen.method == "POST" || seen.IsMcp()) && IsCalledLike(seen, kAsks)) {
     AddComment(out, "CHECK: it is called like a question; if it changes nothing, say effect: read");
   }
   out += "    effect: write\n";
   WriteIdentity(tool.identity, out);
-  WriteLinks(tool.links, out);
+  WriteLinks(tool, out);
   return out;
 }
 
@@ -119,7 +145,8 @@ std::string ToolsText(Suggestion& suggestion) {
     tools.push_back({tool.name, ToolTextOf(tool)});
     if (named.insert(tool.seen.backend).second) {
       backends += "  " + tool.seen.backend + ": { url: \"http://" + "b" +
-                  std::to_string(named.size()) + ".invalid\" }\n";
+                  std::to_string(named.size()) +
+                  (tool.seen.IsMcp() ? ".invalid\", protocol: mcp }\n" : ".invalid\" }\n");
     }
   }
   for (;;) {

@@ -111,6 +111,7 @@ Task<void> JudgeObservedMcp(ServedRequest& request) {
   match.tool = decision.tool;
   match.effect = decision.effect;
   NoteMcp(request, match, first);
+  if (request.tap && decision.tool != nullptr) request.tap->call().tool = decision.tool->name;
   if (decision.effect == Effect::kRead) {
     const auto observed = std::exchange(request.observation, nullptr);
     if (observed->refusal()) NoteRefusal(request, match.backend->endpoint, *observed->refusal());

@@ -73,6 +73,7 @@ void ObserveLane::JudgeEndpoint(ServedRequest& request) {
   route.sends_once = !IsReadMethod(head.method);
   const auto refusal = RefusalAtEndpoint(request.policy(), head, route.query);
   if (is_message) StartObservation(request, refusal);
+  if (is_message && backend.is_mcp()) StartTap(request);
   if (refusal && !request.observation) NoteRefusal(request, route.match.path, *refusal);
   route.judges_body = request.observation != nullptr;
 }

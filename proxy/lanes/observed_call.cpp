@@ -41,6 +41,7 @@ void StartTap(ServedRequest& request) {
   }
   call.path = request.route.path;
   call.query = request.route.query;
+  call.is_mcp = match.backend->is_mcp();
   request.tap->MeetHead(request.head);
 }
 

@@ -15,7 +15,8 @@ namespace recourse {
 // refused it for.
 void StartObservation(ServedRequest& request, const std::optional<CallRefusal>& refusal);
 
-// A call of plain HTTP, read or write, is seen for `recourse policy suggest`.
+// A call of plain HTTP, read or write, or a message to an MCP server is seen for `recourse policy
+// suggest`.
 void StartTap(ServedRequest& request);
 
 // A piece of the body of a call that is observed. True: it was the last one, and JudgeObserved has

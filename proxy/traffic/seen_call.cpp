@@ -11,6 +11,7 @@
 #include "proxy/base/hex.h"
 #include "proxy/base/json/json.h"
 #include "proxy/base/json/json_span.h"
+#include "proxy/traffic/seen_mcp.h"
 
 namespace recourse {
 namespace {
@@ -193,20 +194,47 @@ std::vector<SeenSegment> SegmentsOf(std::string_view path, const HmacKey& key) {
   return segments;
 }
 
+void ReadSeenAnswer(const Json& answer, const SeenCall& call, const HmacKey& key, Sighting& made) {
+  ValueReader reader(key, call.wall_ms, ValueReader::Lists::kItems);
+  reader.AddJson("answer.body#", answer);
+  made.answer = std::move(reader.values);
+}
+
+std::uint64_t HashOfText(const std::string& text, const HmacKey& key) {
+  return text.empty() ? 0 : ValueReader::HashOf(key, text);
+}
+
+std::optional<Sighting> McpSightingOf(const SeenCall& call, const HmacKey& key, Sighting made) {
+  auto seen = ReadSeenMcp(call);
+  if (!seen) return std::nullopt;
+  made.hints = std::move(seen->hints);
+  if (!made.hints.empty()) return made;
+  made.method = kToolsCall;
+  if (!seen->trace_id.empty()) made.trace = HashOfText(seen->trace_id, key);
+  if (!seen->intent.empty()) made.agent_key = HashOfText(seen->intent, key);
+  made.path.push_back({seen->tool, HashOfText(seen->tool, key)});
+  made.form = SeenBody::kJson;
+  ValueReader arguments(key, call.wall_ms, ValueReader::Lists::kWhole);
+  if (!seen->arguments.members.empty()) arguments.AddJson("body#", seen->arguments);
+  made.body = std::move(arguments.values);
+  made.status = seen->status;
+  if (seen->output) ReadSeenAnswer(*seen->output, call, key, made);
+  return made;
+}
+
 }  // namespace
 
-Sighting SightingOf(const SeenCall& call, const HmacKey& key) {
-  const auto hash = [&](const std::string& text) {
-    return text.empty() ? 0 : ValueReader::HashOf(key, text);
-  };
+std::optional<Sighting> SightingOf(const SeenCall& call, const HmacKey& key) {
   Sighting made;
   made.wall_ms = call.wall_ms;
   made.backend = call.backend;
   made.method = call.method;
   made.tool = call.tool;
-  made.caller = hash(call.caller);
-  made.trace = hash(call.trace_id);
-  made.agent_key = hash(call.agent_key);
+  made.caller = HashOfText(call.caller, key);
+  made.trace = HashOfText(call.trace_id, key);
+  made.agent_key = HashOfText(call.agent_key, key);
+  made.is_delivered = call.is_delivered;
+  if (call.is_mcp) return McpSightingOf(call, key, std::move(made));
   made.path = SegmentsOf(call.path, key);
   ValueReader query(key, call.wall_ms, ValueReader::Lists::kWhole);
   if (!call.query.empty()) {
@@ -217,12 +245,7 @@ Sighting SightingOf(const SeenCall& call, const HmacKey& key) {
   made.query = std::move(query.values);
   ReadSeenBody(call, key, made);
   made.status = call.status;
-  made.is_delivered = call.is_delivered;
-  if (const auto answer = ParseJson(call.answer)) {
-    ValueReader reader(key, call.wall_ms, ValueReader::Lists::kItems);
-    reader.AddJson("answer.body#", *answer);
-    made.answer = std::move(reader.values);
-  }
+  if (const auto answer = ParseJson(call.answer)) ReadSeenAnswer(*answer, call, key, made);
   return made;
 }
 

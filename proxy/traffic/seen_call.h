@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "policy/suggest/sighting.h"
@@ -11,6 +12,7 @@ namespace recourse {
 
 // Larger bodies are not looked into.
 inline constexpr std::size_t kSeenBodyBytesMax = 64 * 1024;
+inline constexpr std::size_t kSeenListBytesMax = 512 * 1024;  // of an MCP server's answers
 
 struct SeenCall {
   std::int64_t wall_ms = 0;
@@ -19,12 +21,15 @@ struct SeenCall {
   std::string content_type, body;
   bool has_body = false;  // `body` is missing where it is too large or encoded
   std::string answer;     // JSON; empty: it is none, or too large
-  int status = 0;         // of the backend; 0: none came
+  std::string answer_type;
+  bool is_mcp = false;  // a message to an MCP server, whose answer may be a stream of events
+  int status = 0;       // of the backend; 0: none came
   bool is_delivered = false;
 };
 
-// Values are hashed under `key`, which is of this use alone.
-Sighting SightingOf(const SeenCall& call, const HmacKey& key);
+// Values are hashed under `key`, which is of this use alone. nullopt: a message to an MCP server
+// that tells nothing.
+std::optional<Sighting> SightingOf(const SeenCall& call, const HmacKey& key);
 
 // One line of JSON, without its end.
 std::string TextOf(const Sighting& sighting);

@@ -6,6 +6,8 @@
 namespace recourse {
 namespace {
 
+constexpr std::string_view kReadOnly = "read-only";
+
 std::string HexOf(std::uint64_t number) {
   char text[16];
   const auto end = std::to_chars(text, text + sizeof text, number, 16);
@@ -61,6 +63,11 @@ std::string TextOf(const Sighting& sighting) {
     json.Number("status", sighting.status);
     json.Bool("delivered", sighting.is_delivered);
     PutValues(json, "answer", sighting.answer);
+    json.Each("hints", sighting.hints, [](std::string& to, const SeenHint& hint) {
+      JsonList parts(to);
+      parts.Text(hint.tool);
+      parts.Text(hint.is_read_only ? kReadOnly : "");
+    });
   });
 }
 
@@ -88,6 +95,12 @@ bool ReadSighting(std::string_view text, Sighting& sighting) {
   sighting.query = ValuesIn(*json, "query");
   sighting.body = ValuesIn(*json, "body");
   sighting.answer = ValuesIn(*json, "answer");
+  if (const Json* const hints = json->Find("hints"); IsArray(hints)) {
+    for (const Json& hint : hints->items) {
+      if (hint.items.size() != 2) return false;
+      sighting.hints.push_back({hint.items[0].text, hint.items[1].text == kReadOnly});
+    }
+  }
   sighting.is_delivered = ScalarText(*json, "delivered") == "true";
   return !sighting.backend.empty() && !sighting.method.empty();
 }

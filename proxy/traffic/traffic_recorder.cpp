@@ -70,7 +70,8 @@ void TrafficRecorder::Run() {
     }
     std::string lines;
     for (const SeenCall& call : batch) {
-      lines += SealLine(TextOf(SightingOf(call, keys_.hashing)), keys_.sealing, random_) + "\n";
+      const auto seen = SightingOf(call, keys_.hashing);
+      if (seen) lines += SealLine(TextOf(*seen), keys_.sealing, random_) + "\n";
     }
     batch.clear();
     if (!lines.empty()) Write(lines);

@@ -6,21 +6,27 @@ import pytest
 import yaml
 
 from support import demo_apis, rawhttp
+from support.mcp import Fixture
+from support.mcp_wire import Modern, rpc
 from support.recourse import Recourse, run_cli
 
 INTENTS = 25
 KINDS = {
-    # tool: (backend, path, what is sent, whether its repeats can be told from other intents)
+    # tool: (backend, path or MCP tool, what is sent, whether its repeats can be told from other
+    # intents)
     "orders.create": ("shop", "/orders", demo_apis.order, True),
     "v1.charges.create": ("payments", "/v1/charges", demo_apis.charge, True),
     "bookings.create": ("desk", "/bookings", demo_apis.booking, True),
     "v1.transfers.create": ("payments", "/v1/transfers", demo_apis.transfer, False),
     "tickets.create": ("desk", "/tickets", demo_apis.ticket, False),
+    "create_order": ("tools", "create_order", demo_apis.tool_order, True),
+    "send_mail": ("tools", "send_mail", demo_apis.mail, False),
 }
 UNDOS = {
     "orders.create": "DELETE /orders/{external_ref}",
     "v1.charges.create": "POST /v1/charges/{external_ref}/refund",
     "bookings.create": "POST /bookings/{external_ref}/cancel",
+    "create_order": "cancel_order",
 }
 CANARY = "zanzibar-canary"
 
@@ -30,6 +36,7 @@ class Traffic:
 
     def __init__(self, port, doubles):
         self.port, self.doubles = port, doubles
+        self.tools = Modern(f"http://127.0.0.1:{port}/mcp", {"Host": "tools.test"})
 
     def call(self, backend, method, path, body=b"", headers=()):
         return rawhttp.call(self.port, method, path, f"{backend}.test", headers, body)
@@ -37,6 +44,8 @@ class Traffic:
     def make(self, tool, n):
         """One intent; the answer of every fifth is lost, and its agent calls again."""
         backend, path, sent, _ = KINDS[tool]
+        if backend == "tools":
+            return self.run(path, sent, n)
         if n % 5 == 0:
             self.doubles[backend].lose_answers = 1
             assert self.call(backend, "POST", path, sent(n, 0)).status == 502
@@ -44,10 +53,20 @@ class Traffic:
         assert answer.status == 201, answer
         return answer.json()["id"]
 
+    def run(self, tool, sent, n):
+        """The same of an MCP server's tool."""
+        if n % 5 == 0:
+            self.doubles["tools"].arm(tool, kind="drop", execute=True)
+            assert self.tools.call(tool, sent(n, 0)).status == 502
+        result = self.tools.call(tool, sent(n, 1)).final()["result"]
+        return result.get("structuredContent", {}).get("id")
+
     def day(self):
+        self.tools.send(rpc("tools/list"))
         for n in range(INTENTS):
             made = {tool: self.make(tool, n) for tool in KINDS}
-            order, charge, booking = (made[tool] for tool in UNDOS)
+            order, charge, booking, ordered = (made[tool] for tool in UNDOS)
+            self.tools.call("get_order", {"item": f"item-{n}"})
             assert self.call("shop", "GET", f"/orders?cart_id=cart-{n}").status == 200
             self.call("shop", "GET", f"/orders/{order}")
             self.call("payments", "GET", f"/v1/charges/{charge}")
@@ -57,23 +76,26 @@ class Traffic:
                 assert self.call("shop", "DELETE", f"/orders/{order}").status == 204
                 self.call("payments", "POST", f"/v1/charges/{charge}/refund")
                 self.call("desk", "POST", f"/bookings/{booking}/cancel")
+                self.tools.call("cancel_order", {"id": ordered})
                 assert self.call("shop", "GET", f"/orders/{order}").status == 404
 
 
 def policy(doubles, mode):
+    urls = {name: f'"{double.url}"' for name, double in doubles.items()}
+    urls["tools"] = f'"{doubles["tools"].endpoint}", protocol: mcp'
     backends = "".join(
-        f'  {name}: {{ url: "{double.url}", hosts: [ "{name}.test" ] }}\n'
-        for name, double in doubles.items()
+        f'  {name}: {{ url: {url}, hosts: [ "{name}.test" ] }}\n' for name, url in urls.items()
     )
     return f"version: 1\nmode: {mode}\nbackends:\n{backends}"
 
 
 @pytest.fixture(scope="module")
-def doubles():
+def doubles(packages):
     running = {
         "shop": demo_apis.Shop(),
         "payments": demo_apis.Payments(),
         "desk": demo_apis.Desk(),
+        "tools": Fixture(),
     }
     yield running
     for double in running.values():
@@ -123,7 +145,7 @@ def test_identities_and_undos_are_right_and_no_two_intents_are_one(suggested):
         right += all(again) == is_decidable
     assert right >= 0.8 * len(KINDS), suggested[0].read_text()
     undos = {
-        name: tool["undo"]["request"]
+        name: tool["undo"].get("request") or tool["undo"]["call"]
         for name, tool in tools.items()
         if isinstance(tool.get("undo"), dict)
     }
@@ -141,6 +163,10 @@ def test_what_is_not_decided_is_said_with_its_counts(suggested):
     assert tools["orders.create"]["external_ref"] == "answer.body#/id"
     assert tools["orders.get"] == {"match": "GET shop /orders/{id}", "effect": "read"}
     assert "identity" not in tools["tickets.create"]
+    assert tools["get_order"] == {"match": "tools/call tools get_order", "effect": "read"}
+    found = {"call": "get_order", "arguments": {"item": "{body#/item}"}}
+    assert tools["create_order"]["settle"] == {**found, "happened": "answer.body#/id"}
+    assert tools["create_order"]["undo"]["arguments"] == {"id": "{external_ref}"}
 
 
 def test_the_suggestion_was_checked_replayed_and_drilled(suggested):
@@ -181,6 +207,11 @@ def test_the_suggestion_is_enforced(suggested, doubles, tmp_path):
         other = traffic.call("shop", "POST", "/orders", demo_apis.order(901, 0))
         assert other.status == 201 and not other.replayed
         assert len(doubles["shop"].effects) == effects + 2
+        executed = len(doubles["tools"].executions("create_order"))
+        made = [traffic.tools.call("create_order", demo_apis.tool_order(900, n)) for n in (0, 2, 1)]
+        assert made[0].final()["result"] == made[1].final()["result"]
+        assert made[2].final()["result"]["isError"], "other words for the same order"
+        assert len(doubles["tools"].executions("create_order")) == executed + 1
 
 
 def test_without_traffic_it_says_where_it_looked(tmp_path):

@@ -61,6 +61,15 @@ class SeenTraffic {
     seen.push_back(std::move(call));
     return seen.back();
   }
+  // Of a tool of an MCP server; each with an answer of its own.
+  Sighting& CallTool(const std::string& tool, const SeenMembers& arguments, const Answer& answer) {
+    Sighting& call = Call(std::string(kToolsCall), "/" + tool, arguments, answer);
+    call.path.front().word = tool;
+    call.form = SeenBody::kJson;
+    return call;
+  }
+  // What the server lists: its tools, and whether they only read.
+  void List(std::vector<SeenHint> hints) { Call("POST", "/mcp", {}, {}).hints = std::move(hints); }
   void Wait(std::int64_t ms) { now_ms_ += ms; }
   static std::uint64_t HashOf(const std::string& value) { return std::hash<std::string>()(value); }
 

@@ -30,6 +30,10 @@ SeenCall Order(const std::string& body) {
   return call;
 }
 
+Sighting Seen(const SeenCall& call, const HmacKey& key) {
+  return SightingOf(call, key).value_or(Sighting());
+}
+
 const SeenValue* At(const std::vector<SeenValue>& values, const std::string& place) {
   const auto at = std::ranges::find(values, place, &SeenValue::place);
   return at == values.end() ? nullptr : &*at;
@@ -38,7 +42,7 @@ const SeenValue* At(const std::vector<SeenValue>& values, const std::string& pla
 TEST(TrafficTest, EqualValuesHaveEqualHashesWhereverTheyStand) {
   const HmacKey key("k");
   const Sighting seen =
-      SightingOf(Order(R"({"order": "o-17", "n": 17, "m": 17.0, "lines": [1, 2]})"), key);
+      Seen(Order(R"({"order": "o-17", "n": 17, "m": 17.0, "lines": [1, 2]})"), key);
   ASSERT_EQ(seen.path.size(), 3);
   EXPECT_EQ(seen.path[0].word, "orders");
   EXPECT_EQ(seen.path[1].word, "");
@@ -49,7 +53,7 @@ TEST(TrafficTest, EqualValuesHaveEqualHashesWhereverTheyStand) {
   EXPECT_NE(At(seen.answer, "answer.body#/items/2/id"), nullptr);
   EXPECT_EQ(At(seen.answer, "answer.body#/items/3/id"), nullptr);
   EXPECT_NE(At(seen.query, "query.page"), nullptr);
-  EXPECT_NE(SightingOf(Order(R"({"order": "o-17"})"), HmacKey("other")).body[0].hash,
+  EXPECT_NE(Seen(Order(R"({"order": "o-17"})"), HmacKey("other")).body[0].hash,
             At(seen.body, "body#/order")->hash);
 }
 
@@ -76,7 +80,7 @@ TEST(TrafficTest, KindsAreToldBeforeTheValueIsForgotten) {
       {R"("ada")", ValueKind::kWord},
   };
   for (const auto& [text, kind] : cases) {
-    const Sighting seen = SightingOf(Order(R"({"x": )" + text + "}"), HmacKey("k"));
+    const Sighting seen = Seen(Order(R"({"x": )" + text + "}"), HmacKey("k"));
     ASSERT_EQ(seen.body.size(), 1) << text;
     EXPECT_EQ(seen.body[0].kind, kind) << text;
   }
@@ -84,22 +88,94 @@ TEST(TrafficTest, KindsAreToldBeforeTheValueIsForgotten) {
 
 TEST(TrafficTest, BodiesThatNobodyReadsAreOfAnotherForm) {
   SeenCall call = Order("{");
-  EXPECT_EQ(SightingOf(call, HmacKey("k")).form, SeenBody::kOther);
+  EXPECT_EQ(Seen(call, HmacKey("k")).form, SeenBody::kOther);
   call.body.clear();
-  EXPECT_EQ(SightingOf(call, HmacKey("k")).form, SeenBody::kOther);
+  EXPECT_EQ(Seen(call, HmacKey("k")).form, SeenBody::kOther);
   call.has_body = false;
-  EXPECT_EQ(SightingOf(call, HmacKey("k")).form, SeenBody::kNone);
+  EXPECT_EQ(Seen(call, HmacKey("k")).form, SeenBody::kNone);
   call = Order("a=1&b=2");
   call.content_type = "application/x-www-form-urlencoded";
-  EXPECT_EQ(SightingOf(call, HmacKey("k")).body.size(), 2);
+  EXPECT_EQ(Seen(call, HmacKey("k")).body.size(), 2);
 }
 
 TEST(TrafficTest, ManyMembersCountAsOneBeyondABound) {
   std::string body = "{\"m\": 1";
   for (int i = 0; i < 300; ++i) body += ", \"m" + std::to_string(i) + "\": 2";
-  const Sighting seen = SightingOf(Order(body + "}"), HmacKey("k"));
+  const Sighting seen = Seen(Order(body + "}"), HmacKey("k"));
   EXPECT_LE(seen.body.size(), 129);
   EXPECT_NE(At(seen.body, "(others)"), nullptr);
+}
+
+SeenCall ToolCall(const std::string& params, const std::string& result) {
+  SeenCall call =
+      Order(R"({"jsonrpc":"2.0","id":7,"method":"tools/call","params":)" + params + "}");
+  call.path = "/mcp";
+  call.is_mcp = true;
+  call.trace_id = "of the field";
+  call.answer = R"({"jsonrpc":"2.0","id":7,)" + result + "}";
+  call.answer_type = "application/json";
+  call.status = 200;
+  return call;
+}
+
+const std::string kOrderCall = R"({"name":"create_order","arguments":{"item":"tea-7","n":{"m":1}},)"
+                               R"("_meta":{"dev.recourse/intent":"i-1"}})";
+
+TEST(TrafficTest, ACallOfAnMcpToolIsSeenAsItsArgumentsAndItsResult) {
+  const HmacKey key("k");
+  const SeenCall call = ToolCall(
+      kOrderCall, R"("result":{"content":[],"structuredContent":{"id":"tea-7","ok":true}})");
+  const Sighting seen = Seen(call, key);
+  EXPECT_EQ(seen.method, "tools/call");
+  ASSERT_EQ(seen.path.size(), 1);
+  EXPECT_EQ(seen.path[0].word, "create_order");
+  EXPECT_EQ(seen.status, 200);
+  EXPECT_NE(seen.agent_key, 0);
+  ASSERT_NE(At(seen.body, "body#/item"), nullptr);
+  EXPECT_NE(At(seen.body, "body#/n/m"), nullptr);
+  EXPECT_EQ(At(seen.body, "body#/item")->hash, At(seen.answer, "answer.body#/id")->hash);
+  SeenCall streamed = call;
+  streamed.answer = "event: message\ndata: " + call.answer + "\n\n";
+  streamed.answer_type = "text/event-stream; charset=utf-8";
+  EXPECT_EQ(Seen(streamed, key).answer.size(), seen.answer.size());
+}
+
+TEST(TrafficTest, HowACallOfAnMcpToolEndedIsToldAsAStatus) {
+  const std::vector<std::pair<std::string, int>> cases{
+      {R"("result":{"content":[{"type":"text","text":"done"}]})", 200},
+      {R"("result":{"content":[],"isError":true})", 400},
+      {R"("error":{"code":-32602,"message":"no such tool"})", 400},
+      {R"("error":{"code":-32603,"message":"?"})", 500},
+  };
+  for (const auto& [result, status] : cases) {
+    EXPECT_EQ(Seen(ToolCall(kOrderCall, result), HmacKey("k")).status, status) << result;
+  }
+  SeenCall cut = ToolCall(kOrderCall, R"("result":{})");
+  cut.answer = "data: {\"jsonrpc";
+  cut.answer_type = "text/event-stream";
+  EXPECT_EQ(Seen(cut, HmacKey("k")).status, 0) << "nobody knows";
+  cut.status = 503;
+  EXPECT_EQ(Seen(cut, HmacKey("k")).status, 503);
+  const SeenCall asked =
+      ToolCall(kOrderCall, R"("result":{"resultType":"input_required","requestState":"1"})");
+  EXPECT_FALSE(SightingOf(asked, HmacKey("k"))) << "it has not been executed";
+  EXPECT_FALSE(SightingOf(ToolCall(R"({"name":"*"})", R"("result":{})"), HmacKey("k")));
+}
+
+TEST(TrafficTest, AnMcpServersListTellsWhatOnlyReads) {
+  SeenCall call = Order(R"({"jsonrpc":"2.0","id":7,"method":"tools/list"})");
+  call.is_mcp = true;
+  call.answer_type = "application/json";
+  call.answer = R"({"jsonrpc":"2.0","id":7,"result":{"tools":[)"
+                R"({"name":"get","annotations":{"readOnlyHint":true}},{"name":"put"}]}})";
+  const Sighting seen = Seen(call, HmacKey("k"));
+  ASSERT_EQ(seen.hints.size(), 2);
+  EXPECT_TRUE(seen.hints[0].is_read_only && seen.hints[0].tool == "get");
+  EXPECT_FALSE(seen.hints[1].is_read_only);
+  Sighting back;
+  ASSERT_TRUE(ReadSighting(TextOf(seen), back));
+  ASSERT_EQ(back.hints.size(), 2);
+  EXPECT_TRUE(back.hints[0].is_read_only && !back.hints[1].is_read_only);
 }
 
 class TrafficFileTest : public testing::Test {
@@ -134,8 +210,7 @@ TEST_F(TrafficFileTest, WhatIsRecordedIsReadBackAndSaysNothingInClear) {
   ASSERT_TRUE(kept) << kept.error();
   ASSERT_EQ(kept->seen.size(), 2);
   EXPECT_EQ(kept->unreadable, 0);
-  const Sighting whole =
-      SightingOf(Order(R"({"card": "zanzibar"})"), TrafficKeys("secret").hashing);
+  const Sighting whole = Seen(Order(R"({"card": "zanzibar"})"), TrafficKeys("secret").hashing);
   const Sighting& back = kept->seen[0];
   EXPECT_EQ(back.wall_ms, kNow + 1);
   EXPECT_EQ(back.tool, "orders.create");

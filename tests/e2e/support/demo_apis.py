@@ -1,5 +1,5 @@
-"""Three small APIs, as a stranger might have them, and agents' calls of them that are known to be
-repeats of each other, or other intents."""
+"""Three small APIs, as a stranger might have them, and agents' calls of them, and of an MCP
+server's tools, that are known to be repeats of each other, or other intents."""
 
 import datetime
 import json
@@ -122,3 +122,15 @@ def ticket(n, attempt):
     """Only its words tell a ticket from another one."""
     words = ("it does not work", "it is broken")[attempt % 2]
     return {"queue": "support", "text": f"{words} in room {n}"}
+
+
+def tool_order(n, attempt):
+    """Arguments of create_order, with words for those who pack it."""
+    words = ("please pack it well", "pack it well please")[attempt % 2]
+    return {"item": f"item-{n}", "amount": n % 3, "note": f"{words} {n}"}
+
+
+def mail(n, attempt):
+    """Arguments of send_mail: only its words tell a mail from another one."""
+    words = ("your order is there", "there is your order")[attempt % 2]
+    return {"to": f"ada{n % 5}@example.com", "subject": "Hello", "body": f"{words}, number {n}"}
