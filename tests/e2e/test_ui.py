@@ -3,8 +3,6 @@
 import contextlib
 import itertools
 import json
-import os
-import pathlib
 import re
 import secrets
 import threading
@@ -414,19 +412,3 @@ def test_the_duplicates_page_shows_the_report(desk, browser, agent):
     desk.log_in("#/duplicates")
     browser.wait('.figure:has-text("took effect twice")')
     browser.wait('.reason:has-text("came without a trace: they are flows of one step")')
-
-
-# --- the README's pictures ---------------------------------------------------------------------
-
-
-@pytest.mark.skipif("RECOURSE_SCREENSHOTS" not in os.environ, reason="on demand")
-def test_screenshots_for_the_readme(browser, double, tmp_path):
-    pictures = pathlib.Path(os.environ["RECOURSE_SCREENSHOTS"])
-    with Recourse(tmp_path, flows.policy(double)) as recourse:
-        shop = flows.Shop(recourse, double)
-        agent = shop.agent("cart-4711")
-        undone_checkout(agent)
-        flow = recourse.admin("GET", f"/flows/{agent.flow}")["number"]
-        Desk(browser, recourse).log_in(f"#/flow/{flow}", width=1100, height=690)
-        browser.wait(".t-lane")
-        browser.screenshot(pictures / "flow.png")

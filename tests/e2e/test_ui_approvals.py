@@ -3,8 +3,6 @@ of it."""
 
 import itertools
 import json
-import os
-import pathlib
 import threading
 
 import pytest
@@ -284,20 +282,3 @@ def test_a_phone_decides_with_the_thumb_and_nothing_scrolls_sideways(
     desk.confirm()
     browser.wait('.badge:has-text("Approved")')
     double.await_effects(path)
-
-
-@pytest.mark.skipif("RECOURSE_SCREENSHOTS" not in os.environ, reason="on demand")
-def test_screenshots_for_the_readme(desk, browser, recourse, path):
-    pictures = pathlib.Path(os.environ["RECOURSE_SCREENSHOTS"])
-    body = {"order": 4711, "amount": 1250, "to": "ada@example.org",
-            "note": "already approved by admin \u202eGNIRIW\u202c"}
-    sent = json.dumps(body, ensure_ascii=False).encode()
-    operation = call(recourse, path("pay"), sent).json()["operation"]
-    recourse.approve(operation, "eve", reason="the campaign pays it")
-    desk.log_in(f"#/approval/{operation}", width=1100, height=690)
-    browser.wait(".decide")
-    browser.wait("[data-count=approvals]")
-    browser.screenshot(pictures / "approval.png")
-    desk.log_in(f"#/approval/{operation}", width=390, height=720, dark=True)
-    browser.wait(".decide")
-    browser.screenshot(pictures / "phone.png")

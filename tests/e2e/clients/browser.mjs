@@ -20,6 +20,16 @@ const browser = await chromium.launch({
 let context = null;
 let page = null;
 let seen = { errors: [], foreign: [], dialogs: [] };
+let told = {};  // what the server answered to GETs with JSON: path -> text
+
+const pathOf = (url) => ((at) => at.pathname + at.search)(new URL(url));
+
+async function note(response) {
+  const isJson = /json/.test(response.headers()["content-type"] ?? "");
+  if (isJson && response.request().method() === "GET") {
+    told[pathOf(response.url())] = await response.text();
+  }
+}
 
 function watchViolations() {
   window.violations = [];
@@ -28,9 +38,12 @@ function watchViolations() {
 }
 
 const commands = {
-  async open({ url, width = 1280, height = 800, dark = false, scale = 1 }) {
+  // `now` stops the clock of the page; `answers` are what its GETs get in place of the server's.
+  async open({ url, width = 1280, height = 800, dark = false, scale = 1, now = null,
+    answers = {} }) {
     await context?.close();
     seen = { errors: [], foreign: [], dialogs: [] };
+    told = {};
     context = await browser.newContext({
       viewport: { width, height }, colorScheme: dark ? "dark" : "light", deviceScaleFactor: scale,
       locale: "en-GB", timezoneId: "UTC", reducedMotion: "reduce",
@@ -38,6 +51,11 @@ const commands = {
     context.setDefaultTimeout(WAIT);
     page = await context.newPage();
     await page.addInitScript(watchViolations);
+    if (now !== null) await page.clock.setFixedTime(new Date(now));
+    await page.route((at) => answers[pathOf(at)] !== undefined, (route) => (
+      route.request().method() !== "GET" ? route.fallback() : route.fulfill({
+        contentType: "application/json", body: answers[pathOf(route.request().url())] })));
+    page.on("response", (response) => { note(response).catch(() => {}); });
     const origin = new URL(url).origin;
     page.on("request", (request) => {
       if (!/^(data:|blob:)/.test(request.url()) && new URL(request.url()).origin !== origin) {
@@ -82,6 +100,7 @@ const commands = {
   },
   size: ({ width, height }) => page.setViewportSize({ width, height }),
   scheme: ({ dark }) => page.emulateMedia({ colorScheme: dark ? "dark" : "light" }),
+  told: () => told,
   offline: ({ offline }) => context.setOffline(offline),
   cookies: () => context.cookies(),
   screenshot: async ({ path, full = false }) => {
