@@ -134,8 +134,7 @@ class Runtime {
   void BeginDrain();
   bool Observes() const { return versions_.Current()->mode == Mode::kObserve; }
   Millis LongestWait() const;
-  // Their number never changes on a process that is ready, or was.
-  bool HasThreads() const { return probe_api_.ready || services_.draining; }
+  bool HasThreads() const { return probe_api_.ready || services_.draining; }  // as many for good
   void Publish(const std::shared_ptr<const Policy>& policy);
 
   const Config& config_;
@@ -350,6 +349,7 @@ void Runtime::ReloadFiles() {
     Log(LogLevel::kError, "the ledger keys stay as they are", {{"reason", reloaded.error()}});
   }
   RefreshTls(FileState::Look::kAtOnce);
+  access_log_.Reopen();
   operators_.Reload();
   (void)reloader_.Reload("signal");
 }

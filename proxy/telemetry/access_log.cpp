@@ -8,15 +8,23 @@
 #include <chrono>
 #include <cstring>
 #include <stdexcept>
+#include <utility>
 
+#include "proxy/base/log/log.h"
 #include "proxy/base/thread_name.h"
 
 namespace recourse {
+namespace {
 
-AccessLog::AccessLog(const std::string& target) {
+int OpenToAppend(const std::string& path) {
+  return ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640);
+}
+
+}  // namespace
+
+AccessLog::AccessLog(const std::string& target) : target_(target) {
   if (target == "off") return;
-  fd_ = target == "-" ? ::dup(STDOUT_FILENO)
-                      : ::open(target.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640);
+  fd_ = target == "-" ? ::dup(STDOUT_FILENO) : OpenToAppend(target);
   if (fd_ < 0) {
     throw std::runtime_error("cannot open the access log " + target + ": " + std::strerror(errno));
   }
@@ -33,6 +41,25 @@ void AccessLog::Close() {
   thread_.join();
   ::close(fd_);
   fd_ = -1;
+}
+
+void AccessLog::Reopen() {
+  if (!thread_.joinable() || target_ == "-") return;
+  {
+    const std::lock_guard lock(mutex_);
+    reopens_ = true;
+  }
+  wake_.notify_one();
+}
+
+// Of its thread. The old file stays where there is no new one.
+void AccessLog::OpenAnew() {
+  const int file = OpenToAppend(target_);
+  if (file < 0 || ::dup3(file, fd_, O_CLOEXEC) < 0) {
+    Log(LogLevel::kWarn, "the access log cannot be opened anew",
+        {{"file", target_}, {"reason", std::strerror(errno)}});
+  }
+  if (file >= 0) ::close(file);
 }
 
 void AccessLog::Append(std::string_view line) {
@@ -59,15 +86,18 @@ void AccessLog::Run() {
   NameThread("recourse-log");
   std::string batch;
   for (bool stopping = false; !stopping;) {
+    bool reopens = false;
     {
       std::unique_lock lock(mutex_);
-      wake_.wait(lock, [this] { return stop_ || !queue_.empty(); });
+      wake_.wait(lock, [this] { return stop_ || reopens_ || !queue_.empty(); });
       // More lines come soon, and are written together.
       wake_.wait_for(lock, std::chrono::milliseconds(100),
                      [this] { return stop_ || queue_.size() >= kWakeBytes; });
       stopping = stop_;
+      reopens = std::exchange(reopens_, false);
       batch.swap(queue_);
     }
+    if (reopens) OpenAnew();
     for (std::string_view rest = batch; !rest.empty();) {
       const ssize_t written = ::write(fd_, rest.data(), rest.size());
       if (written < 0 && errno == EINTR) continue;

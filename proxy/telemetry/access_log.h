@@ -21,6 +21,8 @@ class AccessLog {
   // Writes what is queued and ends the thread. Where nobody takes that within kLastWords, it is
   // lost: then the thread is left behind, and the process is about to end.
   void Close();
+  // Its file was renamed: what comes is written to a new one of its name. Thread-safe.
+  void Reopen();
 
   bool enabled() const { return fd_ >= 0; }
   // Queues one line with its newline. Drops it, counted, when kQueueBytesMax are waiting.
@@ -33,13 +35,16 @@ class AccessLog {
   static constexpr std::size_t kWakeBytes = 256 * 1024;
   static constexpr std::chrono::seconds kLastWords{2};
   void Run();
+  void OpenAnew();
 
+  const std::string target_;
   int fd_ = -1;
   mutable std::mutex mutex_;
   std::condition_variable wake_, ended_;
   std::string queue_;          // guarded by mutex_
   std::uint64_t dropped_ = 0;  // guarded by mutex_
   bool stop_ = false;          // guarded by mutex_
+  bool reopens_ = false;       // guarded by mutex_
   bool has_ended_ = false;     // guarded by mutex_
   std::thread thread_;
 };

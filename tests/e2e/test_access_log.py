@@ -1,14 +1,17 @@
 """The access log: the members that the README names, and what stands in them."""
 
 import fcntl
+import json
 import os
 import re
+import signal
 
 import pytest
 
 from support import flows, rawhttp
 from support.policies import standard
 from support.recourse import ROOT, Recourse
+from support.waiting import wait_until
 
 README = ROOT / "proxy/telemetry/README.md"
 SECRET = "s3cr3t-value"
@@ -101,3 +104,20 @@ def test_a_log_that_nobody_reads_does_not_keep_the_process(double, tmp_path):
             assert running.stop() == 0
     finally:
         os.close(reader)
+
+
+def test_a_file_that_was_renamed_is_followed_by_a_new_one(double, tmp_path):
+    log, old = tmp_path / "access.log", tmp_path / "access.log.1"
+
+    def statuses(file):
+        return [json.loads(line)["status"] for line in file.read_text().splitlines()]
+
+    with Recourse(tmp_path / "run", standard(double), ["--access-log", log]) as running:
+        assert rawhttp.call(running.port, "GET", "/read/l1", host="shop.test").status == 200
+        wait_until(lambda: log.exists() and statuses(log) == [200])
+        log.rename(old)
+        running.process.send_signal(signal.SIGHUP)
+        wait_until(log.exists)
+        assert rawhttp.call(running.port, "GET", "/x", host="nobody.test").status >= 400
+        wait_until(lambda: statuses(log) and running.running())
+        assert statuses(old) == [200] and len(statuses(log)) == 1
