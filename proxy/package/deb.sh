@@ -93,6 +93,10 @@ main() {
   put "$HERE/sysusers.conf" /usr/lib/sysusers.d/recourse.conf
   put "$HERE/tmpfiles.conf" /usr/lib/tmpfiles.d/recourse.conf
   put "$HERE/../../LICENSE" /usr/share/doc/recourse/copyright
+  # The chart's own, for those who run none.
+  for name in alerts.yaml dashboard.json; do
+    put "$HERE/../../helm/recourse/files/$name" "/usr/share/recourse/$name"
+  done
   put_what_the_binary_tells
   "$BINARY" policy check "$ROOT$POLICY" >/dev/null || fail "the package's own policy has errors"
   depends=$(libraries)

@@ -252,6 +252,12 @@ def test_its_completions_are_those_of_the_binary(root, shell):
     assert told and (root / "usr/share" / place).read_text() == told
 
 
+@pytest.mark.parametrize("name", ["alerts.yaml", "dashboard.json"])
+def test_its_alerts_and_dashboard_are_those_of_the_chart(root, name):
+    ours = (ROOT / "helm/recourse/files" / name).read_bytes()
+    assert (root / "usr/share/recourse" / name).read_bytes() == ours
+
+
 def test_the_unit_is_correct_and_confines_the_service(root):
     if not shutil.which("systemd-analyze"):
         pytest.skip("needs systemd-analyze")
