@@ -34,6 +34,14 @@ void AddDoctor(CLI::App& app, const ApiClient& client,
   doctor->add_option("--connections-max", setup->connections, "Of `run`")
       ->envname("RECOURSE_CONNECTIONS_MAX")
       ->capture_default_str();
+  auto* const call = doctor->add_option(
+      "--try-key", setup->key.call,
+      "Make this call (METHOD BACKEND /path) three times, with its effects: does the backend "
+      "de-duplicate by its key?");
+  doctor->add_option("--try-body", setup->key.body_file, "File with the body of that call")
+      ->needs(call);
+  doctor->add_option("--try-header", setup->key.headers, "'Name: value', a field of it; repeatable")
+      ->needs(call);
   add_admin_options(*doctor);
   doctor->callback([setup, &client, &exit_code] {
     const std::vector<Check> checks = Examine(*setup, client);

@@ -207,6 +207,10 @@ std::vector<Check> Examine(const Setup& setup, const ApiClient& client) {
     if (const auto ahead = AheadOf(facts.date)) dates.emplace_back(backend.name, *ahead);
     checks.push_back(JudgeBackend(backend, facts));
   }
+  if (!setup.key.call.empty()) {
+    checks.push_back(loaded.ok() ? TryKey(policy, setup.key)
+                                 : JudgeKey({setup.key.call, "the policy has errors", {}}));
+  }
   if (!setup.data.empty()) checks.push_back(JudgeDisk(LookAtDisk(setup.data)));
   checks.push_back(JudgeFiles(FilesMax(), setup.connections));
   checks.push_back(JudgeClock(IsClockSynchronized(), dates));

@@ -1,4 +1,5 @@
-// Looks at a set-up from where an agent and an operator stand. Blocking; changes nothing.
+// Looks at a set-up from where an agent and an operator stand. Blocking; changes nothing but by a
+// KeyTrial.
 #pragma once
 
 #include <string>
@@ -6,6 +7,7 @@
 
 #include "proxy/cli/api_client.h"
 #include "proxy/doctor/check.h"
+#include "proxy/doctor/key_trial.h"
 
 namespace recourse {
 
@@ -13,6 +15,7 @@ struct Setup {
   std::string policy, data;  // `data` empty: the disk is not looked at
   std::string listen, probes, operators;
   std::uint64_t connections = 0;  // of --connections-max
+  KeyTrial key;
 };
 
 // Everything, in the order in which a call meets it.

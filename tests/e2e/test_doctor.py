@@ -157,3 +157,25 @@ def test_people_get_lines_and_no_colours_in_a_pipe(recourse):
     assert "\n            do: recourse policy check" in told.stdout
     assert "\x1b" not in told.stdout
     assert f"good        admin port 127.0.0.1:{recourse.ports['admin']}: answers\n" in told.stdout
+
+
+@pytest.mark.parametrize(("backend", "verdict", "found"), [
+    ("keyed", "good", "the same key got the same answer"),
+    ("shop", "bad", "another answer the second time"),
+    ("plain", "not looked", "no key"),
+])  # fmt: skip
+def test_a_key_is_tried_when_somebody_asks(double, token, tmp_path, backend, verdict, found):
+    policy, key = tmp_path / "policy.yaml", "key_header: Idempotency-Key"
+    policy.write_text(
+        f'{HEAD}  keyed: {{ url: "{double.keyed_url}", hosts: [ k.test ], {key} }}\n'
+        f'  shop: {{ url: "{double.url}", hosts: [ s.test ], {key} }}\n'
+        '  plain: { url: "http://127.0.0.1:1", hosts: [ p.test ] }\n'
+    )
+    body = tmp_path / "body.json"
+    body.write_text('{"n": 1}')
+    path = f"/{'keyed' if backend == 'keyed' else 'plain'}/{token}"
+    _, checks = doctor("--policy", policy, "--try-key", f"POST {backend} {path}",
+                       "--try-body", body, "--try-header", "X-Try: yes")  # fmt: skip
+    tried = checks["key", "POST"]
+    assert tried["verdict"] == verdict and found in tried["found"], tried
+    assert len(double.effects(path)) == {"keyed": 2, "shop": 3, "plain": 0}[backend]
