@@ -22,6 +22,7 @@
 #include "proxy/base/json/json_object.h"
 #include "proxy/cli/api_call.h"
 #include "proxy/cli/process_client.h"
+#include "proxy/cli/table.h"
 #include "proxy/cli/terminal_text.h"
 #include "proxy/config/config.h"
 #include "proxy/config/files.h"
@@ -43,6 +44,17 @@ Result<Json> ParsePage(const std::string& text) {
   return page;
 }
 
+constexpr Column kEventColumns[] = {
+    {"EVENT", 8, 5, Column::Side::kRight},
+    {"TIME", 24, 20},
+    {"STATUS", 11, 11},
+    {"PHASE", 13, 10},
+    {"TRY", 3, 3, Column::Side::kRight},
+    {"TOOL", 22, 10},
+    {"EXTERNAL REF", 20, 6},
+    {"TRACE", 32, 9},
+};
+
 // What an event means to its flow.
 std::string NoteOn(const Json& event) {
   if (const std::string undoes = Printable(event, "undoes"); !undoes.empty() && undoes != "0") {
@@ -56,10 +68,10 @@ std::string NoteOn(const Json& event) {
 void PrintFlowEvent(std::ostream& out, const Json& moved) {
   std::string reason = Printable(moved, "reason");
   if (reason.empty()) reason = Printable(moved, "cause");
-  out << fmt::format("{:>8}  {:<24}  {:<11}  {:<13}  {:>3}  {:<22}  {:<20}  {}  {}\n",
-                     Printable(moved, "event_id"), Printable(moved, "time"), "flow",
-                     Printable(moved, "phase"), "", Printable(moved, "flow_name"),
-                     "flow " + Printable(moved, "flow_number"), Printable(moved, "flow"), reason);
+  PrintRow(out, kEventColumns,
+           {Printable(moved, "event_id"), Printable(moved, "time"), "flow",
+            Printable(moved, "phase"), "", Printable(moved, "flow_name"),
+            "flow " + Printable(moved, "flow_number"), Printable(moved, "flow") + "  " + reason});
 }
 
 void PrintEventRow(std::ostream& out, const Json& event) {
@@ -67,17 +79,13 @@ void PrintEventRow(std::ostream& out, const Json& event) {
     PrintFlowEvent(out, event);
     return;
   }
-  out << fmt::format("{:>8}  {:<24}  {:<11}  {:<13}  {:>3}  {:<22}  {:<20}  {}{}\n",
-                     Printable(event, "event_id"), Printable(event, "time"),
-                     Printable(event, "status"), Printable(event, "phase"),
-                     Printable(event, "attempt"), Printable(event, "tool"),
-                     Printable(event, "external_ref"), Printable(event, "trace_id"), NoteOn(event));
+  PrintRow(out, kEventColumns,
+           {Printable(event, "event_id"), Printable(event, "time"), Printable(event, "status"),
+            Printable(event, "phase"), Printable(event, "attempt"), Printable(event, "tool"),
+            Printable(event, "external_ref"), Printable(event, "trace_id") + NoteOn(event)});
 }
 
-void PrintEventHeader(std::ostream& out) {
-  out << fmt::format("{:>8}  {:<24}  {:<11}  {:<13}  {:>3}  {:<22}  {:<20}  {}\n", "EVENT", "TIME",
-                     "STATUS", "PHASE", "TRY", "TOOL", "EXTERNAL REF", "TRACE");
-}
+void PrintEventHeader(std::ostream& out) { PrintTitles(out, kEventColumns); }
 
 std::string EventsTarget(const EventQuery& query, const std::string& after, std::uint64_t limit) {
   std::string target = "/events?flows=true&after=" + after + "&limit=" + std::to_string(limit);

@@ -17,6 +17,7 @@
 #include "proxy/base/json/json_object.h"
 #include "proxy/base/limits.h"
 #include "proxy/cli/api_call.h"
+#include "proxy/cli/table.h"
 #include "proxy/cli/terminal_text.h"
 #include "proxy/config/config.h"
 #include "proxy/config/terminal.h"
@@ -41,19 +42,27 @@ std::string Progress(const Json& approval) {
   return Printable(approval, "approvals") + "/" + Printable(approval, "needs");
 }
 
-void PrintApprovalHeader(std::ostream& out) {
-  out << fmt::format("{:>9}  {:<24}  {:<9}  {:<20}  {:<32}  {:<16}  {:>5}  {:<16}  {}\n",
-                     "OPERATION", "EXPIRES", "STATUS", "TOOL", "CALL", "CALLER", "YES", "BY",
-                     "SUMMARY");
-}
+constexpr Column kApprovalColumns[] = {
+    {"OPERATION", 9, 9, Column::Side::kRight},
+    {"EXPIRES", 24, 20},
+    {"STATUS", 9, 8},
+    {"TOOL", 20, 8},
+    {"CALL", 32, 10},
+    {"CALLER", 16, 6},
+    {"YES", 5, 3, Column::Side::kRight},
+    {"BY", 16, 6},
+    {"SUMMARY", 24, 10},
+};
+
+void PrintApprovalHeader(std::ostream& out) { PrintTitles(out, kApprovalColumns); }
 
 void PrintApprovalRow(std::ostream& out, const Json& approval) {
-  out << fmt::format("{:>9}  {:<24}  {:<9}  {:<20}  {:<32}  {:<16}  {:>5}  {:<16}  {}\n",
-                     Printable(approval, "operation"), Printable(approval, "expires"),
-                     Printable(approval, "status"), Printable(approval, "tool"),
-                     Printable(approval, "method") + " " + Printable(approval, "path"),
-                     Printable(approval, "caller"), Progress(approval), Names(approval),
-                     Printable(approval, "summary"));
+  PrintRow(out, kApprovalColumns,
+           {Printable(approval, "operation"), Printable(approval, "expires"),
+            Printable(approval, "status"), Printable(approval, "tool"),
+            Printable(approval, "method") + " " + Printable(approval, "path"),
+            Printable(approval, "caller"), Progress(approval), Names(approval),
+            Printable(approval, "summary")});
 }
 
 void PrintBody(std::ostream& out, const Json& request) {

@@ -11,6 +11,7 @@
 #include "filters/ledger/model/row_id.h"
 #include "proxy/base/json/json_object.h"
 #include "proxy/cli/api_call.h"
+#include "proxy/cli/table.h"
 #include "proxy/cli/terminal_text.h"
 #include "proxy/config/config.h"
 
@@ -19,10 +20,26 @@ namespace {
 
 constexpr int kFlowLookEveryMs = 1'000;
 
-void PrintFlowHeader(std::ostream& out) {
-  out << fmt::format("{:>8}  {:<24}  {:<12}  {:>5}  {:>6}  {:<16}  {:<34}  {}\n", "FLOW", "CHANGED",
-                     "PHASE", "STEPS", "UNDONE", "NAME", "FLOW ID", "REASON");
-}
+constexpr Column kFlowColumns[] = {
+    {"FLOW", 8, 5, Column::Side::kRight},
+    {"CHANGED", 24, 20},
+    {"PHASE", 12, 11},
+    {"STEPS", 5, 5, Column::Side::kRight},
+    {"UNDONE", 6, 6, Column::Side::kRight},
+    {"NAME", 16, 8},
+    {"FLOW ID", 34, 9},
+    {"REASON", 32, 10},
+};
+constexpr Column kStepColumns[] = {
+    {"STEP", 8, 5, Column::Side::kRight},
+    {"TOOL", 22, 10},
+    {"PHASE", 13, 11},
+    {"CALL", 32, 12},
+    {"EXTERNAL REF", 20, 6},
+    {"UNDO", 24, 10},
+};
+
+void PrintFlowHeader(std::ostream& out) { PrintTitles(out, kFlowColumns); }
 
 // Why it is where it is; that it began is no reason.
 std::string ReasonOf(const Json& flow) {
@@ -32,11 +49,10 @@ std::string ReasonOf(const Json& flow) {
 }
 
 void PrintFlowRow(std::ostream& out, const Json& flow) {
-  out << fmt::format("{:>8}  {:<24}  {:<12}  {:>5}  {:>6}  {:<16}  {:<34}  {}\n",
-                     Printable(flow, "number"), Printable(flow, "changed"),
-                     Printable(flow, "phase"), Printable(flow, "step_count"),
-                     Printable(flow, "undone_count"), Printable(flow, "name"),
-                     Printable(flow, "flow"), ReasonOf(flow));
+  PrintRow(out, kFlowColumns,
+           {Printable(flow, "number"), Printable(flow, "changed"), Printable(flow, "phase"),
+            Printable(flow, "step_count"), Printable(flow, "undone_count"), Printable(flow, "name"),
+            Printable(flow, "flow"), ReasonOf(flow)});
 }
 
 // "POST http://shop/refunds {"charge":"c1"}", with its header fields below.
@@ -116,13 +132,13 @@ void PrintFlow(std::ostream& out, const Json& flow) {
   line("changed", "changed");
   const Json* steps = flow.Find("steps");
   if (steps == nullptr) return;
-  out << fmt::format("\n{:>8}  {:<22}  {:<13}  {:<32}  {:<20}  {}\n", "STEP", "TOOL", "PHASE",
-                     "CALL", "EXTERNAL REF", "UNDO");
+  out << "\n";
+  PrintTitles(out, kStepColumns);
   for (const Json& step : steps->items) {
-    out << fmt::format("{:>8}  {:<22}  {:<13}  {:<32}  {:<20}  {}\n", Printable(step, "step"),
-                       Printable(step, "tool"), Printable(step, "phase"),
-                       Printable(step, "method") + " " + Printable(step, "path"),
-                       Printable(step, "external_ref"), UndoWords(step));
+    PrintRow(out, kStepColumns,
+             {Printable(step, "step"), Printable(step, "tool"), Printable(step, "phase"),
+              Printable(step, "method") + " " + Printable(step, "path"),
+              Printable(step, "external_ref"), UndoWords(step)});
     PrintSaid(out, step, "said", "it was refused");
     if (Printable(step, "undo_phase") != "SUCCEEDED") {
       PrintSaid(out, step, "undo_said", "its undo was answered");

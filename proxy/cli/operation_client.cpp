@@ -10,12 +10,21 @@
 #include "proxy/base/json/json_object.h"
 #include "proxy/base/watch_limits.h"
 #include "proxy/cli/api_call.h"
+#include "proxy/cli/table.h"
 #include "proxy/config/config.h"
 
 namespace recourse {
 namespace {
 
-constexpr std::string_view kRow = "{:>9}  {:<24}  {:<13}  {:>3}  {:<22}  {:<20}  {}\n";
+constexpr Column kOperationColumns[] = {
+    {"OPERATION", 9, 9, Column::Side::kRight},
+    {"TIME", 24, 20},
+    {"PHASE", 13, 10},
+    {"TRY", 3, 3, Column::Side::kRight},
+    {"TOOL", 22, 10},
+    {"EXTERNAL REF", 20, 6},
+    {"FLOW", 32, 9},
+};
 
 // What observe mode saw is in no flow, and nothing waits for it.
 std::string FlowOf(const Json& operation) {
@@ -23,10 +32,10 @@ std::string FlowOf(const Json& operation) {
 }
 
 void PrintOperationRow(std::ostream& out, const Json& operation) {
-  out << fmt::format(fmt::runtime(kRow), Printable(operation, "operation"),
-                     Printable(operation, "time"), Printable(operation, "phase"),
-                     Printable(operation, "attempt"), Printable(operation, "tool"),
-                     Printable(operation, "external_ref"), FlowOf(operation));
+  PrintRow(out, kOperationColumns,
+           {Printable(operation, "operation"), Printable(operation, "time"),
+            Printable(operation, "phase"), Printable(operation, "attempt"),
+            Printable(operation, "tool"), Printable(operation, "external_ref"), FlowOf(operation)});
 }
 
 std::string PageTarget(const OperationQuery& query, std::uint64_t left, const std::string& before) {
@@ -69,8 +78,7 @@ int ListOperations(const ApiClient& client, const OperationQuery& query, std::os
     }
     if (operations->items.empty() && before.empty() && !is_headed) out << "none\n";
     if (!operations->items.empty() && !std::exchange(is_headed, true)) {
-      out << fmt::format(fmt::runtime(kRow), "OPERATION", "TIME", "PHASE", "TRY", "TOOL",
-                         "EXTERNAL REF", "FLOW");
+      PrintTitles(out, kOperationColumns);
     }
     for (const Json& operation : operations->items) PrintOperationRow(out, operation);
   } while (left > 0 && !before.empty());

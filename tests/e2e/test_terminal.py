@@ -1,10 +1,13 @@
 """What a person at a terminal meets: the start-up text, a question before an approval, lists that
 go on. A pipe gets what programs read."""
 
+import fcntl
 import json
 import os
 import pty
+import struct
 import subprocess
+import termios
 import threading
 
 import pytest
@@ -27,8 +30,9 @@ GATED = """\
 class Terminal:
     """A command at a terminal of its own: what it printed so far, and somebody who types."""
 
-    def __init__(self, arguments, env=None):
+    def __init__(self, arguments, env=None, columns=0):
         self.ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         os.set_blocking(self.ours, False)
         self.text = ""
         self.process = subprocess.Popen(
@@ -124,6 +128,22 @@ def test_elsewhere_the_beginning_of_the_digest_is_enough(proxy, double, token):
     assert double.requests(path) == []
     assert run_cli(*ask, "--digest", digest[:12]).returncode == 0
     wait_until(lambda: proxy.shown(operation)["status"] == "finished")
+
+
+def test_a_list_fits_the_terminal_and_has_colours_unless_somebody_wants_none(proxy, token):
+    path = f"/plain/{token}"
+    rawhttp.call(proxy.port, "POST", path, host="shop.test", body={"a": 1})
+    ask = ["events", "list", "--newest", "--limit", "5", "--admin-token-file", proxy.token_path,
+           "--admin", f"127.0.0.1:{proxy.ports['admin']}"]  # fmt: skip
+    shown = {}
+    for env in ({"TERM": "xterm", "NO_COLOR": ""}, {"TERM": "xterm", "NO_COLOR": "1"}):
+        with Terminal(ask, env, columns=100) as terminal:
+            terminal.process.wait(WAIT_MAX)
+            shown[env["NO_COLOR"]] = terminal.await_text("plain.create")
+    assert "\x1b[3" in shown[""] and "\x1b[" not in shown["1"]
+    lines = shown["1"].splitlines()
+    assert len(lines) > 2 and all(len(line) <= 100 for line in lines), lines
+    assert max(map(len, run_cli(*ask).stdout.splitlines())) > 100, "a pipe gets all of it"
 
 
 class Following:

@@ -1,0 +1,37 @@
+// Rows of columns for people. At a terminal they fit its width and states have colours; elsewhere a
+// column has its own width, and a longer value makes a longer line.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <ostream>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace recourse {
+
+struct Column {
+  enum class Side : std::uint8_t { kLeft, kRight };
+  std::string_view title;
+  std::size_t width = 0;  // of the last one: what it asks for, as all that is left is its own
+  std::size_t least = 0;  // how narrow it may get
+  Side side = Side::kLeft;
+};
+
+struct TableLook {
+  std::size_t columns = 0;  // of the terminal; 0: as many as it takes
+  bool has_colours = false;
+};
+// std::cout at a terminal has one.
+TableLook LookOf(const std::ostream& out);
+
+// A line with its end. Pure.
+std::string TableLine(std::span<const Column> columns, std::span<const std::string> cells,
+                      const TableLook& look);
+void PrintTitles(std::ostream& out, std::span<const Column> columns);
+void PrintRow(std::ostream& out, std::span<const Column> columns,
+              const std::vector<std::string>& cells);
+
+}  // namespace recourse
