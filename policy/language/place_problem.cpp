@@ -15,7 +15,12 @@ std::string AsPointer(std::string_view body, std::string_view names) {
 }
 
 // What was probably meant; empty: nobody knows.
-std::string PlaceMeant(std::string_view text) {
+std::string PlaceMeant(std::string_view text, Reads reads) {
+  if (text.starts_with("$.") && text.size() > 2) {
+    const std::string meant =
+        AsPointer(reads == Reads::kRequest ? "body" : "answer.body", text.substr(2));
+    return ParseSelector(meant) ? meant : std::string();
+  }
   for (const std::string_view body : {"answer.body", "before.body", "body"}) {
     if (!text.starts_with(body) || text.size() <= body.size() + 1) continue;
     const std::string_view rest = text.substr(body.size());
@@ -26,8 +31,8 @@ std::string PlaceMeant(std::string_view text) {
   return {};
 }
 
-std::string Doubt(std::string_view text) {
-  if (const std::string meant = PlaceMeant(text); !meant.empty()) {
+std::string Doubt(std::string_view text, Reads reads) {
+  if (const std::string meant = PlaceMeant(text, reads); !meant.empty()) {
     return ", did you mean '" + meant + "'?";
   }
   return DidYouMean(text, {"external_ref", "answer.status", "key"});
@@ -54,7 +59,7 @@ std::string_view PlacesOf(Reads reads) {
 }
 
 std::string PlaceProblem(std::string_view text, Reads reads) {
-  return "'" + std::string(text) + "' is no place" + Doubt(text) +
+  return "'" + std::string(text) + "' is no place" + Doubt(text, reads) +
          "; accepted: " + std::string(PlacesOf(reads));
 }
 
@@ -71,7 +76,7 @@ std::string TemplateProblem(std::string_view text, const Error& error) {
     if (close == std::string_view::npos) break;
     const std::string_view place = WithoutType(text.substr(open + 1, close - open - 1));
     if (place.empty() || place.contains('{') || ParseSelector(place)) continue;
-    return "{" + std::string(place) + "} is no place" + Doubt(place) + "; " +
+    return "{" + std::string(place) + "} is no place" + Doubt(place, Reads::kRequest) + "; " +
            std::string(error.detail());
   }
   return std::string(error.detail());

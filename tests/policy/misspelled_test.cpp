@@ -68,6 +68,9 @@ TEST(MisspelledTest, APlaceIsToldAsItWasProbablyMeant) {
   EXPECT_THAT(told("body/cart/id"), HasSubstr("did you mean 'body#/cart/id'?"));
   EXPECT_THAT(told("body.cart.id"), HasSubstr("did you mean 'body#/cart/id'?"));
   EXPECT_THAT(told("body#cart"), HasSubstr("did you mean 'body#/cart'?"));
+  EXPECT_THAT(told("$.cart.id"), HasSubstr("did you mean 'body#/cart/id'?"));
+  EXPECT_THAT(Load(WithWords("undo: none, reason: r, external_ref: $.id")),
+              HasSubstr("did you mean 'answer.body#/id'?"));
   EXPECT_THAT(told("cart"), HasSubstr("'cart' is no place; accepted: body#/pointer"));
   EXPECT_THAT(Load(WithWords("undo: none, reason: r, external_ref: answer.body.id")),
               HasSubstr("did you mean 'answer.body#/id'?; accepted: answer.body#/pointer"));
