@@ -6,9 +6,11 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "filters/ledger/model/row_id.h"
 #include "filters/ledger/postgres/connection.h"
+#include "filters/ledger/postgres/open.h"
 #include "tests/ledger/approval_ledger.h"
 #include "tests/ledger/ledger_test_support.h"
 #include "tests/ledger/postgres_server.h"
@@ -18,6 +20,18 @@ namespace {
 
 class OwnWorkTest : public testing::Test {
  protected:
+  // However busy the machine is, a call waits until it begins.
+  std::unique_ptr<Ledger> Open() {
+    auto opened = OpenPostgresLedger({.store = {.connection = {.url = url_},
+                                                .group = "shop/checkout",
+                                                .pod = "pod",
+                                                .version = "test",
+                                                .install_id = "install-1"},
+                                      .wait = std::chrono::minutes(1)},
+                                     clock_);
+    EXPECT_TRUE(opened) << (opened ? "" : opened.error());
+    return opened ? std::move(*opened) : nullptr;
+  }
   Event Begin(Ledger& ledger, NewOperation call) {
     const auto begun = Await(ledger.Begin(std::move(call), executor_), executor_);
     EXPECT_TRUE(begun && begun->commit) << (begun ? "" : begun.error().detail());
@@ -56,8 +70,8 @@ class OwnWorkTest : public testing::Test {
   const SystemClock clock_{};
   PumpedExecutor executor_;
   const std::string url_ = FreshPostgresLedger();
-  std::unique_ptr<Ledger> one_ = OpenTestPostgres(url_, clock_);
-  std::unique_ptr<Ledger> other_ = OpenTestPostgres(url_, clock_);
+  std::unique_ptr<Ledger> one_ = Open();
+  std::unique_ptr<Ledger> other_ = Open();
 };
 
 TEST_F(OwnWorkTest, WhatWaitsForAHumanIsWithTheOneThatAskedUntilThatEnds) {
@@ -114,7 +128,7 @@ TEST_F(OwnWorkTest, AStreamThatIsIdleForADayEndsAndItsProcessGoesOnUnderAnother)
   ASSERT_TRUE(Await(one_->Record(Success(first), executor_), executor_));
   auto connection = PgConnection::Open({.url = url_});
   ASSERT_TRUE((*connection)->Execute("UPDATE stream SET at = now() - interval '25 hours'"));
-  const auto third = OpenTestPostgres(url_, clock_);
+  const auto third = Open();
   (*connection)->Queue({"live", "SELECT count(*) FROM stream WHERE state = 1"});
   EXPECT_EQ((*connection)->Run()->front().Int(0, 0), 1);
   const Event second = Begin(*one_, Call("second"));

@@ -13,6 +13,7 @@
 #include "filters/ledger/ledger.h"
 #include "filters/ledger/model/row_id.h"
 #include "filters/ledger/postgres/connection.h"
+#include "filters/ledger/postgres/open.h"
 #include "tests/ledger/ledger_test_support.h"
 #include "tests/ledger/postgres_relay.h"
 #include "tests/ledger/postgres_server.h"
@@ -173,15 +174,11 @@ TEST_F(PostgresLedgerTest, AFencedStreamBeginsNothing) {
   const Event before = Dispatch(*one_, Call("before"));
   const std::string stream = std::to_string(UnpackRowId(before.id).stream);
   Execute("UPDATE stream SET state = 2 WHERE stream = " + stream);
-  const auto refused = Await(one_->Begin(Call("k"), executor_), executor_);
-  ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().code(), ErrorCode::kLedgerUnavailable);
-  EXPECT_EQ(refused.error().delivery(), Delivery::kNotSent);
-  EXPECT_EQ(Count("count(*) FROM operation"), 1);
-  // It goes on under a number of its own.
+  // The call waits, and begins under the next one.
   const Event after = Dispatch(*one_, Call("k"));
   EXPECT_NE(UnpackRowId(after.id).stream, UnpackRowId(before.id).stream);
   EXPECT_EQ(Count("count(*) FROM event WHERE kind = 1 AND stream = " + stream), 1);
+  EXPECT_EQ(Count("count(*) FROM operation"), 2);
 }
 
 TEST_F(PostgresLedgerTest, AnotherInstallSecretIsRefused) {
@@ -234,6 +231,47 @@ TEST_F(LostAnswerTest, WhileTheDatabaseIsAwayACallWaitsALittleAndAnOutcomeUntilI
   EXPECT_EQ(Begin(*one_, Call("k")).kind, Kind::kReplay);
   EXPECT_EQ(Begin(*one_, Call("x")).kind, Kind::kFresh) << "it was not sent";
   ExpectSound(*cut_);
+}
+
+TEST_F(LostAnswerTest, NoMoreThanSoManyCallsWaitForTheDatabase) {
+  relay_.SetAway(true);
+  std::vector<std::unique_ptr<Started<Result<Begun>>>> waiting;
+  for (int i = 0; i < 4'096; ++i) {
+    waiting.push_back(std::make_unique<Started<Result<Begun>>>(
+        cut_->Begin(Call("w" + std::to_string(i)), executor_)));
+  }
+  const auto refused = Await(cut_->Begin(Call("one more"), executor_), executor_);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), ErrorCode::kOverloaded);
+  EXPECT_EQ(refused.error().delivery(), Delivery::kNotSent);
+  clock_.Advance(Millis(2'001));
+  for (const auto& one : waiting) EXPECT_FALSE(one->Get(executor_));
+}
+
+TEST_F(LostAnswerTest, WhileTheDatabaseIsAwayAnswersAreKeptWithinABound) {
+  auto opened =
+      OpenPostgresLedger({.store = {.connection = {.url = UrlThrough(relay_.directory(), url_)},
+                                    .group = "shop/checkout",
+                                    .install_id = "install-1",
+                                    .time = PgStoreOptions::Time::kProcess},
+                          .kept_bytes_max = 10},
+                         clock_);
+  ASSERT_TRUE(opened) << opened.error();
+  const Event first = Dispatch(**opened, Call("a"));
+  const Event second = Dispatch(**opened, Call("b"));
+  relay_.SetAway(true);
+  Started<Result<Begun>> begin((*opened)->Begin(Call("x"), executor_));
+  clock_.Advance(Millis(2'001));
+  ASSERT_FALSE(begin.Get(executor_)) << "it is away";
+  Started<Result<Event>> kept((*opened)->Record(Success(first, "a"), executor_));
+  Started<Result<Event>> forgotten((*opened)->Record(Success(second, "0123456789"), executor_));
+  relay_.SetAway(false);
+  const auto with = kept.Get(executor_), without = forgotten.Get(executor_);
+  ASSERT_TRUE(with && without);
+  EXPECT_TRUE(with->answer_kept);
+  EXPECT_FALSE(without->answer_kept);
+  EXPECT_EQ(without->phase, Phase::kSucceeded);
+  EXPECT_EQ(without->external_ref, "7");
 }
 
 // Its caller was told that it did not happen, so that it must not look as if it ran.

@@ -155,19 +155,24 @@ VerbFacts::Maybe<bool> VerbFacts::Find(const OthersWait& asked) {
 }
 
 VerbFacts::Maybe<std::vector<OpenWritesAt::Open>> VerbFacts::Find(const OpenWritesAt& asked) {
+  const StoredRow* const since = rows_.Row(asked.since);
+  const StoredIntent* const left = rows_.Intent(asked.mark);
   const std::vector<std::uint64_t>* const open = rows_.OpenWrites();
   if (open == nullptr) return std::nullopt;
-  const StoredRow* const since = rows_.Row(asked.since);
   std::vector<OpenWritesAt::Open> writes;
-  bool lacks = since == nullptr;
+  bool lacks = since == nullptr || left == nullptr;
+  // What has left it had ended before it could be found open.
+  if (!lacks && rows_.HasMoved(asked.mark, *left)) writes.push_back({0, left->row});
   for (const std::uint64_t operation : *open) {
     const auto found = rows_.Found(operation);
     if (!found) {
       lacks = true;
       continue;
     }
-    if (!*found || !**found || !IsOpen((**found)->entry.phase)) continue;
+    if (!*found || !**found) continue;
     const KeyEntry& entry = (**found)->entry;
+    // Executed by now, it was open when the mark was read, which lacks it.
+    if (!IsOpen(entry.phase) && !IsExecuted(entry.phase)) continue;
     const auto front = Find(FrontOf{entry.last_event});
     if (!front || !*front) continue;
     const auto marks = LeftBy((*front)->stands, (*front)->resource);

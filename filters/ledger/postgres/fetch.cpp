@@ -147,16 +147,17 @@ class Reading {
   }
 
   void Ask() {
+    // Before the marks: what ends in between is found by its own.
+    if (wishes_.open_writes) {
+      Add(kOpenWrites, PgArguments().Bytes(group_),
+          [](const PgRows& rows, Fetched& fetched) { fetched.open = NumbersOf(rows); });
+    }
     if (!wishes_.keys.empty()) Add(kByKey, UuidsOf(wishes_.keys), TakeOperations);
     if (!wishes_.operations.empty()) Add(kByOperation, IdsOf(wishes_.operations), TakeByOperation);
     if (!wishes_.rows.empty()) Add(kRowsById, IdsOf(wishes_.rows), TakeRows);
     if (!wishes_.intents.empty()) Add(kIntents, UuidsOf(wishes_.intents), TakeIntents);
     if (!wishes_.flows.empty()) Add(kFlows, UuidsOf(wishes_.flows), TakeFlows);
     if (!wishes_.histories.empty()) Add(kHistories, UuidsOf(wishes_.histories), TakeHistories);
-    if (wishes_.open_writes) {
-      Add(kOpenWrites, PgArguments().Bytes(group_),
-          [](const PgRows& rows, Fetched& fetched) { fetched.open = NumbersOf(rows); });
-    }
     if (wishes_.claims) {
       Add(kClaims, PgArguments().Bytes(group_),
           [](const PgRows& rows, Fetched& fetched) { fetched.claims = NumbersOf(rows); });

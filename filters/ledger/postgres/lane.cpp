@@ -220,6 +220,11 @@ void PgLane::Shutdown() {
   jobs_.Post();
 }
 
+bool PgLane::is_away() const {
+  const std::lock_guard lock(mutex_);
+  return away_since_.has_value();
+}
+
 LedgerStats PgLane::Stats() const {
   const std::lock_guard lock(mutex_);
   return stats_;

@@ -42,6 +42,7 @@ class PgLane {
   // While something of a dead process is being taken over this one is watched, and from then on
   // for what has become its work. Thread-safe.
   void SetTaking(bool is_taking);
+  bool is_away() const;       // the database; thread-safe
   LedgerStats Stats() const;  // thread-safe; what this process knows by itself
   // Before the first verb.
   void set_observer(std::function<void(double, std::size_t)> observer) {

@@ -16,6 +16,9 @@ struct PgLedgerOptions {
   std::shared_ptr<const LedgerKeys> keys{};  // null: rows are written in clear
   // So long a call waits that cannot begin because the database is away.
   Millis wait{2'000};
+  // While it is, so much of answers waits in memory to be written; what has no room is forgotten,
+  // as an answer that is too large. What became of the call is not.
+  std::size_t kept_bytes_max = 64U << 20;
 };
 
 // Fails with one line for people that says what is wrong and what to do. `clock` outlives it.

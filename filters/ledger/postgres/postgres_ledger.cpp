@@ -49,14 +49,15 @@ class ThreadExecutor final : public Executor {
   std::deque<Job> jobs_;  // guarded by mutex_
 };
 
-// One of those that `all` counts, while it lives.
+// So much of what `all` counts, while it lives.
 struct Counted {
-  explicit Counted(std::atomic<std::size_t>& of) : all(of), before(of.fetch_add(1)) {}
+  explicit Counted(std::atomic<std::size_t>& of, std::size_t much)
+      : all(of), size(much), before(of.fetch_add(much)) {}
   Counted(const Counted&) = delete;
   Counted& operator=(const Counted&) = delete;
-  ~Counted() { all.fetch_sub(1); }
+  ~Counted() { all.fetch_sub(size); }
   std::atomic<std::size_t>& all;
-  const std::size_t before;
+  const std::size_t size, before;
 };
 
 constexpr PgStatement kCounts{
@@ -132,7 +133,7 @@ Task<Result<Begun>> PostgresLedger::Begin(NewOperation operation, Executor& exec
   PgBeginWait wait{operation, &executor, {}};
   auto verb = std::make_unique<PgBegin>(&wait);
   verb->since = clock_.Now();
-  const Counted counted(beginning_);
+  const Counted counted(beginning_, 1);
   if (counted.before >= kPgBeginsMax) {
     co_return std::unexpected(Error(ErrorCode::kOverloaded,
                                     "too many calls wait for the ledger's database",
@@ -145,6 +146,13 @@ Task<Result<Begun>> PostgresLedger::Begin(NewOperation operation, Executor& exec
 }
 
 Task<Result<Event>> PostgresLedger::Record(Transition transition, Executor& executor) {
+  const std::size_t room =
+      options_.kept_bytes_max - std::min<std::size_t>(options_.kept_bytes_max, kept_bytes_);
+  if (transition.answer.body.size() > room && lane_.is_away()) {
+    transition.answer_kept = false;
+    transition.answer = HttpResponse();
+  }
+  const Counted counted(kept_bytes_, transition.answer.body.size());
   PgRecordWait wait{std::move(transition), &executor, {}};
   auto queued = lane_.Submit(std::make_unique<PgRecord>(&wait), kPgRecordQueueMax);
   if (!queued) co_return std::unexpected(queued.error());

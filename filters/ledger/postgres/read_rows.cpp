@@ -157,9 +157,18 @@ const StoredRow* ReadRows::Row(std::uint64_t row) {
   return nullptr;
 }
 
+// What was looked for behind the marks may have ended meanwhile, and left one: they are read again.
 const std::vector<std::uint64_t>* ReadRows::OpenWrites() {
-  if (!fetched_.open) wishes_.open_writes = true;
-  return fetched_.open ? &*fetched_.open : nullptr;
+  if (fetched_.open) return &*fetched_.open;
+  wishes_.open_writes = true;
+  before_open_ = fetched_.versions.intents;
+  for (const auto& [intent, row] : before_open_) wishes_.intents.insert(intent);
+  return nullptr;
+}
+
+bool ReadRows::HasMoved(const Digest& mark, const StoredIntent& now) const {
+  const auto before = before_open_.find(AsUuid(mark));
+  return before != before_open_.end() && now.place > before->second.place;
 }
 
 const std::vector<std::uint64_t>* ReadRows::Claims() {

@@ -68,6 +68,8 @@ class ReadRows {
   const StoredRow* Row(std::uint64_t row);
   // Operations that may be open, and that may wait for a human. nullptr: wished for.
   const std::vector<std::uint64_t>* OpenWrites();
+  // Whether that mark was an earlier one when it was read before them.
+  bool HasMoved(const Digest& mark, const StoredIntent& now) const;
   const std::vector<std::uint64_t>* Claims();
 
   Maybe<std::optional<FoundOperation>> FoundAt(const Digest& key, const StoredOperation& stored);
@@ -90,6 +92,7 @@ class ReadRows {
   bool has_guessed_ = false;
   Fetched fetched_;
   Wishes wishes_;
+  std::map<Uuid, StoredIntent> before_open_;
 };
 
 }  // namespace recourse
