@@ -22,7 +22,8 @@ e2e() {
     coverage)
       set=(LLVM_PROFILE_FILE="$PWD/build/coverage/profiles/%m%c")
       # A program that counts its lines is large.
-      set -- "$@" --deselect tests/e2e/test_image.py::test_two_builds_give_the_same_bytes_which_are_few
+      set -- "$@" --deselect \
+        tests/e2e/test_image.py::test_two_builds_give_the_same_bytes_which_are_few
       ;;
   esac
   timeout --foreground --signal=INT --kill-after=30s "$E2E_SECONDS_MAX" \
