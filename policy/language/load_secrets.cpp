@@ -55,7 +55,7 @@ SecretHeader ReadSecretHeader(const YamlNode::Member& member, const std::string&
                    "accepted: the fixed name of a field that is not about framing or routing");
   }
   MapReader map(member.value, key, problems);
-  const bool has_token = sources == Sources::kFilesAndTokens && map.Has("token");
+  const bool has_token = sources == Sources::kFilesAndTokens && map.Get("token") != nullptr;
   if (!has_token) {
     map.Need("file", "the mounted file with the value in its first line: file: /run/secrets/token");
   }

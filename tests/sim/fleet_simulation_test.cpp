@@ -9,7 +9,7 @@
 namespace recourse::fleet_sim {
 namespace {
 
-constexpr std::int64_t kFaultsFor = 60'000, kCalmFor = 60'000;
+constexpr std::int64_t kFaultsFor = 60'000, kCalmFor = 90'000;
 
 class Fleet {
  public:
