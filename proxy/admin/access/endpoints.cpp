@@ -79,7 +79,7 @@ constexpr Param kUndoParams[] = {kFlowId,
 constexpr Param kSettled[] = {
     {"operation", "Id", "Its number, or that of one of its events", Param::In::kPath}};
 
-constexpr Content kShell[] = {{"text/html"}};
+constexpr Content kHtml[] = {{"text/html"}};
 constexpr Content kFiles[] = {{"text/css"}, {"text/javascript"}, {"text/html"}, {"image/svg+xml"}};
 constexpr Content kDocument[] = {{"application/json"}};
 constexpr Content kBytes[] = {{"application/octet-stream"}};
@@ -121,7 +121,7 @@ constexpr Endpoint Row(std::string_view method, std::string_view path, Need need
 }
 
 constexpr Endpoint kEndpoints[] = {
-    Row("GET", "/", Need::kNobody, "ui", "The web UI", With("ETag", Sends("Its page", kShell))),
+    Row("GET", "/", Need::kNobody, "ui", "The web UI", With("ETag", Sends("Its page", kHtml))),
     Row("GET", "/ui/{name}", Need::kNobody, "uiFile", "A file of the web UI",
         With("ETag", Sends("The file", kFiles, kFile, "404"))),
     Row("GET", "/openapi.json", Need::kNobody, "openapi", "This document",
