@@ -58,7 +58,7 @@ class JsonLine {
 
   // Only if there is something to say, in characters that need no escape.
   template <JsonName kName>
-  void PlainIfAny(const auto& value) {
+  [[gnu::always_inline]] void PlainIfAny(const auto& value) {
     if (value.empty()) return;
     Raw(std::string_view(kMemberStart<kName>));
     Raw(value);
@@ -73,7 +73,7 @@ class JsonLine {
     Raw(quoted);
   }
   template <JsonName kName>
-  void Number(std::uint64_t value) {
+  [[gnu::always_inline]] void Number(std::uint64_t value) {
     Start<kName>();
     Digits(value);
   }
@@ -87,13 +87,9 @@ class JsonLine {
     }
   }
   template <JsonName kName>
-  void Millis(std::chrono::nanoseconds time) {
-    const auto micros = static_cast<std::uint64_t>(
-        std::chrono::duration_cast<std::chrono::microseconds>(time).count());
+  [[gnu::always_inline]] void Millis(std::chrono::nanoseconds time) {
     Start<kName>();
-    Digits(micros / 1000);
-    Raw(".000");
-    ThreeAt(size_ - 3, micros % 1000);
+    Millis(time);
   }
   // Those of an object that is written out.
   [[gnu::always_inline]] void Members(std::string_view object) {
@@ -104,13 +100,20 @@ class JsonLine {
 
  private:
   template <JsonName kName>
-  void Start() {
+  [[gnu::always_inline]] void Start() {
     constexpr std::string_view kWithQuote(kMemberStart<kName>);
     Raw(kWithQuote.substr(0, kWithQuote.size() - 1));
   }
   void Digits(std::uint64_t value) {
     const auto end = std::to_chars(buffer_ + size_, buffer_ + sizeof buffer_, value);
     if (end.ec == std::errc()) size_ = static_cast<std::size_t>(end.ptr - buffer_);
+  }
+  void Millis(std::chrono::nanoseconds time) {
+    const auto micros = static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::microseconds>(time).count());
+    Digits(micros / 1000);
+    Raw(".000");
+    ThreeAt(size_ - 3, micros % 1000);
   }
   void RawThatIsCut(std::string_view text) { Raw(text.substr(0, sizeof buffer_ - size_)); }
 
