@@ -13,6 +13,7 @@
 #include "proxy/drill/drill_report.h"
 #include "proxy/drill/drill_run.h"
 #include "proxy/drill/drill_stage.h"
+#include "proxy/net/tls/tls_client.h"
 
 namespace recourse {
 namespace {
@@ -36,11 +37,11 @@ std::vector<KillAt> KillsOf(const DrillRow& row) {
 class Director {
  public:
   Director(const DrillOptions& options, DrillFindings& findings, const DrillStage& stage,
-           std::string policy_copy, std::ostream& err)
+           DrilledPolicy policy, std::ostream& err)
       : options_(options),
         findings_(findings),
         stage_(stage),
-        policy_copy_(std::move(policy_copy)),
+        policy_(std::move(policy)),
         err_(err) {}
 
   void Run();
@@ -57,7 +58,7 @@ class Director {
   const DrillOptions& options_;
   DrillFindings& findings_;
   const DrillStage& stage_;
-  const std::string policy_copy_;
+  const DrilledPolicy policy_;
   std::ostream& err_;
   const SystemClock clock_;
   DrillCrew crew_;
@@ -70,8 +71,8 @@ void Director::Start(std::size_t row) {
   const Scenario& scenario = findings_.plan.flows[what.flow].scenarios[what.scenario];
   const std::string directory = PathOf(row);
   std::filesystem::create_directory(directory);
-  crew_.Start(
-      row, [&] { return ToJson(PlayScenario(scenario, KillsOf(what), policy_copy_, directory)); });
+  crew_.Start(row,
+              [&] { return ToJson(PlayScenario(scenario, KillsOf(what), policy_, directory)); });
 }
 
 // What the run without a kill made durable says where the others are killed.
@@ -182,7 +183,10 @@ int RunDrill(const DrillOptions& options, std::ostream& out, std::ostream& err) 
     err << "recourse: " << copy.error() << "\n";
     return kExitDrillUsage;
   }
-  Director(options, findings, **stage, std::move(*copy), err).Run();
+  const std::vector<PolicySource> files = ReadPolicyTwice(*copy).files;
+  DrilledPolicy policy{*copy, files, LoadPolicyFiles({files, {}}, TlsFiles::kIgnore)};
+  MakeTlsReady();
+  Director(options, findings, **stage, std::move(policy), err).Run();
   out << (options.json ? DrillJson(findings) : DrillTable(findings)) << std::flush;
   return SumsOf(findings).is_kept() ? 0 : kExitDrillBroken;
 }

@@ -42,7 +42,9 @@ std::string Operators() {
       kDrillOperator, ToHex(Sha256(kToken)));
 }
 
-void Pause() { (void)::poll(nullptr, 0, static_cast<int>(limits::kDrillLook.count())); }
+void Pause(Millis time = limits::kDrillLook) {
+  (void)::poll(nullptr, 0, static_cast<int>(time.count()));
+}
 
 const std::vector<Json>& ItemsAt(const Json& json, std::string_view name) {
   static const std::vector<Json> kNone;
@@ -50,10 +52,15 @@ const std::vector<Json>& ItemsAt(const Json& json, std::string_view name) {
   return value == nullptr ? kNone : value->items;
 }
 
-// What the agent makes of an answer.
-enum class Told : std::uint8_t { kDone, kRefused, kAgain, kWaits };
+// What the agent makes of an answer. kUnknown: it is to come again, for an outcome that is unknown.
+enum class Told : std::uint8_t { kDone, kRefused, kAgain, kUnknown, kWaits };
 
-// How long an outcome is looked for.
+// Whether anything but a human's word can tell what became of such a call.
+bool CanBeFoundOut(const ScriptedCall& call) {
+  return call.tool->settle || KeyRuleOf(*call.tool, *call.backend).at.exists();
+}
+
+// How long an outcome is looked for, at first often: what is found out is soon.
 class Patience {
  public:
   explicit Patience(const Clock& clock)
@@ -61,16 +68,21 @@ class Patience {
 
   // Counts one look; true: there is no use in more.
   bool EndsWithThisLook() { return ++looks_ > kLooksToSettle && clock_.Now() > until_; }
+  void PauseBetweenLooks() {
+    Pause(pause_);
+    pause_ = std::min(pause_ * 2, limits::kDrillSettleFor / kLooksToSettle);
+  }
 
  private:
   const Clock& clock_;
   const MonoTime until_;
+  Millis pause_ = limits::kDrillLook;
   int looks_ = 0;
 };
 
 class Play {
  public:
-  Play(const Scenario& scenario, const std::vector<KillAt>& kills, const std::string& policy_copy,
+  Play(const Scenario& scenario, const std::vector<KillAt>& kills, const DrilledPolicy& policy,
        const std::string& directory);
 
   RunResult Run();
@@ -113,8 +125,8 @@ class Play {
   bool has_waited_ = false;  // the agent has, for an outcome that nobody knows
 };
 
-Play::Play(const Scenario& scenario, const std::vector<KillAt>& kills,
-           const std::string& policy_copy, const std::string& directory)
+Play::Play(const Scenario& scenario, const std::vector<KillAt>& kills, const DrilledPolicy& policy,
+           const std::string& directory)
     : scenario_(scenario),
       directory_(directory),
       address_(AddressOfThisProcess()),
@@ -127,7 +139,7 @@ Play::Play(const Scenario& scenario, const std::vector<KillAt>& kills,
   }
   for (std::size_t i = 0; i <= kills.size(); ++i) {
     proxies_.emplace_back(DrilledProxyParts{
-        .policy = policy_copy,
+        .policy = policy,
         .address = address_,
         .data = directory + "/data",
         .ports_file = fmt::format("{}/ports-{}", directory, i),
@@ -248,7 +260,8 @@ std::optional<Told> Play::Call(std::size_t index) {
   const std::string* type = FindHeader(answer->headers, "Content-Type");
   if (type == nullptr || !type->starts_with("application/problem+json")) return Told::kRefused;
   const auto problem = ParseJson(answer->body);
-  return problem && ScalarText(*problem, "retryable") == "true" ? Told::kAgain : Told::kRefused;
+  if (!problem || ScalarText(*problem, "retryable") != "true") return Told::kRefused;
+  return ScalarText(*problem, "type").ends_with("/outcome-unknown") ? Told::kUnknown : Told::kAgain;
 }
 
 // Like a real agent: it repeats what was not answered, or what it is told to repeat, for a while,
@@ -263,9 +276,11 @@ void Play::RunAgent() {
       if (told == Told::kDone) break;
       if (told == Told::kRefused) return;
       if (told == Told::kWaits) ApproveWhatWaits();
-      has_waited_ = told == Told::kAgain && patience.EndsWithThisLook();
+      const bool is_lost = told == Told::kUnknown && !CanBeFoundOut(scenario_.script[i]);
+      has_waited_ = is_lost || ((told == Told::kAgain || told == Told::kUnknown) &&
+                                patience.EndsWithThisLook());
       if (has_waited_) return;
-      Pause();
+      patience.PauseBetweenLooks();
     }
   }
 }
@@ -332,7 +347,7 @@ void Play::AwaitEnd() {
         CancelOpenFlows();
       }
     }
-    Pause();
+    patience.PauseBetweenLooks();
   }
 }
 
@@ -381,8 +396,8 @@ RunResult Play::Run() {
 }  // namespace
 
 RunResult PlayScenario(const Scenario& scenario, const std::vector<KillAt>& kills,
-                       const std::string& policy_copy, const std::string& directory) {
-  return Play(scenario, kills, policy_copy, directory).Run();
+                       const DrilledPolicy& policy, const std::string& directory) {
+  return Play(scenario, kills, policy, directory).Run();
 }
 
 }  // namespace recourse

@@ -21,7 +21,7 @@ struct RunResult {
 // n-th proxy is killed at `kills[n]`, and the agent repeats what was not answered. Forks: call it
 // in a process without other threads. Blocking, for at most limits::kDrillRunFor.
 RunResult PlayScenario(const Scenario& scenario, const std::vector<KillAt>& kills,
-                       const std::string& policy_copy, const std::string& directory);
+                       const DrilledPolicy& policy, const std::string& directory);
 
 // As one line of JSON, and back.
 std::string ToJson(const RunResult& result);

@@ -11,6 +11,7 @@
 #include <charconv>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
 #include "proxy/base/check.h"
 #include "proxy/base/limits.h"
@@ -66,7 +67,7 @@ void OutputTo(const std::string& file) {
 
 [[noreturn]] void RunAsProxy(const DrilledProxyParts& parts, std::uint16_t port, int notes) {
   Config config;
-  config.policy = parts.policy;
+  config.policy = parts.policy.path;
   config.data = parts.data;
   config.listen = config.admin = config.probes = parts.address + ":0";
   config.ports_file = parts.ports_file;
@@ -78,12 +79,15 @@ void OutputTo(const std::string& file) {
       config.bounds.send_timeout = config.bounds.stream_timeout = limits::kDrillPatience;
   SetLogLevel(LogLevel::kWarn);
   Strike strike{notes, parts.kill};
+  LoadedPolicy ready = parts.policy.loaded;  // of this process alone, since the fork
   const DrillOverrides rehearsal{
       .clock = parts.clock,
       .speed = limits::kDrillSpeed,
       .load =
           [&](const PolicySources& sources, TlsFiles) {
-            LoadedPolicy loaded = LoadPolicyFiles(sources, TlsFiles::kIgnore);
+            const bool is_ready = ready.ok() && sources.files == parts.policy.files;
+            LoadedPolicy loaded = is_ready ? std::exchange(ready, LoadedPolicy())
+                                           : LoadPolicyFiles(sources, TlsFiles::kIgnore);
             if (loaded.ok()) AdaptPolicy(*loaded.policy, port, parts.deadline);
             return loaded;
           },

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "policy/files/sources.h"
+#include "policy/language/loader.h"
 #include "proxy/base/clock.h"
 #include "proxy/drill/commit_watch.h"
 
@@ -22,8 +24,16 @@ struct KillAt {
   Edge edge = Edge::kBefore;
 };
 
+// The policy of a drill: a private copy of its files, and what they say. A proxy that finds them as
+// they were takes that over, since loading them is most of its start.
+struct DrilledPolicy {
+  std::string path;
+  std::vector<PolicySource> files;
+  LoadedPolicy loaded;
+};
+
 struct DrilledProxyParts {
-  std::string policy;   // a private copy of the files
+  const DrilledPolicy& policy;
   std::string address;  // that it listens at, of the run alone
   std::string data, ports_file, operators_file, log_file;
   Millis deadline{};  // of flows

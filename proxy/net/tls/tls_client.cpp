@@ -195,4 +195,6 @@ bool TlsClients::Refresh(FileState::Look look) {
   return any;
 }
 
+void MakeTlsReady() { ::SSL_CTX_free(::SSL_CTX_new(::TLS_method())); }
+
 }  // namespace recourse

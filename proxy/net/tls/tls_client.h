@@ -85,4 +85,7 @@ class TlsClients {
   std::map<std::string, std::weak_ptr<TlsClient>> clients_;  // guarded by mutex_; by their words
 };
 
+// Makes now what OpenSSL makes at its first use: processes that are forked later have it.
+void MakeTlsReady();
+
 }  // namespace recourse
