@@ -439,7 +439,7 @@ Transition MakeTransition(const Event& dispatching, const Verdict& verdict, cons
   }
   if (verdict.phase == Phase::kSucceeded && dispatching.state && tool.before &&
       verdict.tells == Verdict::Tells::kAll) {
-    transition.ours = StateLeft(*tool.before, dispatching.state->ours, values);
+    transition.ours = StateLeft(tool, dispatching.state->ours, values);
   }
   transition.keeps_settle = IsProbedAfterUndo(tool);
   if (result && result->mcp == McpKind::kTask && dispatching.is_step && values.headers != nullptr) {

@@ -2,14 +2,19 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "filters/call/call_values.h"
 #include "policy/template/own_terms.h"
+#include "policy/undo/put_back.h"
 #include "proxy/base/limits.h"
 
 namespace recourse {
 namespace {
+
+constexpr std::string_view kData = "/data/";
 
 // Where `keep` and `version` look in an answer.
 CallValues PlacesOf(const CallValues& answered) {
@@ -84,27 +89,41 @@ std::expected<Snapshot, Unread> ReadSnapshot(const BeforeRule& rule, const Resul
                 false);
 }
 
-Snapshot PlannedState(const BeforeRule& rule, const Snapshot& before, std::string_view method,
+Snapshot PlannedState(const Tool& tool, const Snapshot& before, std::string_view method,
                       const CallValues& call) {
   if (method == "DELETE") return Snapshot{.is_gone = true};
   Snapshot planned = before;
   planned.version.clear();
-  for (std::size_t i = 0; i < rule.keep.size() && i < planned.places.size(); ++i) {
-    const Json* const value = call.body == nullptr || call.body->kind != Json::Kind::kObject
-                                  ? nullptr
-                                  : AtPointer(*call.body, rule.keep[i].name);
+  if (call.body == nullptr || call.body->kind != Json::Kind::kObject) return planned;
+  std::vector<KeptArgument> sets = KeptArguments(tool);
+  for (const Selector& place : tool.before->keep) sets.push_back({place.name, place.name});
+  for (const auto& [argument, kept] : sets) {
+    const Json* const value = AtPointer(*call.body, argument);
+    const auto place = std::ranges::find(planned.places, kept, &Header::first);
     std::string text;
-    if (value != nullptr && AppendJson(text, *value)) planned.places[i].second = std::move(text);
+    const bool is_set = value != nullptr && place != planned.places.end();
+    if (is_set && AppendJson(text, *value)) place->second = std::move(text);
   }
   return planned;
 }
 
-Snapshot StateLeft(const BeforeRule& rule, Snapshot planned, const CallValues& answered) {
+Snapshot StateLeft(const Tool& tool, Snapshot planned, const CallValues& answered) {
   if (planned.is_gone) return planned;
+  const BeforeRule& rule = *tool.before;
   const CallValues places = PlacesOf(answered);
   std::string_view absent;
   if (auto shown = Keep(rule, places, absent)) return std::move(*shown);
   planned.version = VersionIn(rule, places);
+  if (answered.answer_body == nullptr) return planned;
+  for (const std::string& mutation : tool.mutations) {
+    for (auto& [pointer, kept] : planned.places) {
+      if (!pointer.starts_with(kData)) continue;
+      const Json* const value = AtPointer(
+          *answered.answer_body, std::string(kData) + mutation + pointer.substr(kData.size() - 1));
+      std::string text;
+      if (value != nullptr && AppendJson(text, *value)) kept = std::move(text);
+    }
+  }
   return planned;
 }
 

@@ -22,13 +22,14 @@ struct Unread {
 std::expected<Snapshot, Unread> ReadSnapshot(const BeforeRule& rule, const Result<Answer>& answer,
                                              bool may_be_gone);
 
-// What a call with `method` leaves of `before` if it does what it asks for: each kept place as its
-// body sets it, the others as they were.
-Snapshot PlannedState(const BeforeRule& rule, const Snapshot& before, std::string_view method,
+// What a call with `method` to the tool, which has a `before`, leaves of it if it does what it asks
+// for: each kept place as its body sets it, the others as they were.
+Snapshot PlannedState(const Tool& tool, const Snapshot& before, std::string_view method,
                       const CallValues& call);
 
-// What the call has left, by its own answer as far as that shows all of it.
-Snapshot StateLeft(const BeforeRule& rule, Snapshot planned, const CallValues& answered);
+// What the call has left, by its own answer as far as that shows all of it. A mutation shows below
+// its field what a query shows of it.
+Snapshot StateLeft(const Tool& tool, Snapshot planned, const CallValues& answered);
 
 // The request as it is sent to the backend: nothing in between may answer it.
 HttpRequest SnapshotRequest(const RenderedRequest& request, const Backend& backend);

@@ -64,7 +64,7 @@ Task<std::optional<Outcome>> BeforeReader::Read(RequestContext& context,
   }
   BeforeRead& came = context.before.emplace();
   if (read) {
-    Snapshot planned = PlannedState(rule, *read, context.request.method, values);
+    Snapshot planned = PlannedState(*context.tool, *read, context.request.method, values);
     CallValues known = values;
     known.before = &*read;
     NotePlaces(PlacesToPutBack(*context.tool, known), request->headers);

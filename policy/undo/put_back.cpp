@@ -36,19 +36,7 @@ void AddPathsOf(const Json& patch, std::vector<std::string>& places) {
   }
 }
 
-std::string TokenOf(std::string_view name) {
-  std::string token = "/";
-  for (const char c : name) {
-    if (c == '~') {
-      token += "~0";
-    } else if (c == '/') {
-      token += "~1";
-    } else {
-      token += c;
-    }
-  }
-  return token;
-}
+std::string TokenOf(std::string_view name) { return '/' + PointerToken(name); }
 
 void AddLeaves(const Json& value, const std::string& at, const Snapshot* before,
                std::vector<std::string>& places) {
@@ -60,6 +48,19 @@ void AddLeaves(const Json& value, const std::string& at, const Snapshot* before,
   for (const Json::Member& member : value.members) {
     AddLeaves(member.second, at + TokenOf(member.first), before, places);
   }
+}
+
+// The arguments of a call by name.
+std::optional<Json> ArgumentsIn(const Json& body) {
+  if (const Json* const arguments = AtPointer(body, "/params/arguments")) return *arguments;
+  const auto document = ParseGraphql(TextOf(body, "query"));
+  const Json* const variables = body.Find("variables");
+  if (!document || variables == nullptr) return std::nullopt;
+  const auto operation = ChooseOperation(*document, {});
+  const auto call = operation ? ResolveOperation(*document, **operation, *variables)
+                              : std::unexpected(std::string());
+  if (!call || call->fields.size() != 1) return std::nullopt;
+  return call->fields.front().arguments;
 }
 
 // What an undo request writes, as the call's own body is read: of a call by name its arguments.
@@ -75,16 +76,36 @@ std::optional<Json> WrittenBy(const RequestTemplate& request, const RenderedRequ
   }
   auto body = ParseJson(undo.body);
   if (!body) return std::nullopt;
-  if (request.calls.empty()) return std::move(*body);
-  if (const Json* const arguments = AtPointer(*body, "/params/arguments")) return *arguments;
-  const auto document = ParseGraphql(TextOf(*body, "query"));
-  const Json* const variables = body->Find("variables");
-  if (!document || variables == nullptr) return std::nullopt;
-  const auto operation = ChooseOperation(*document, {});
-  const auto call = operation ? ResolveOperation(*document, **operation, *variables)
-                              : std::unexpected(std::string());
-  if (!call || call->fields.size() != 1) return std::nullopt;
-  return call->fields.front().arguments;
+  if (!request.calls.empty()) return ArgumentsIn(*body);
+  return std::move(*body);
+}
+
+// A text that is no value of any call.
+constexpr std::string_view kMark =
+    "\x01"
+    "kept ";
+
+// A body with the name of what was kept where that goes, and nothing for all other placeholders.
+Json Marked(const Node& node) {
+  Json json = node.scalar;
+  json.kind = node.kind;
+  if (node.kind == Json::Kind::kString && node.text.size() == 1) {
+    const auto& [literal, place, type] = node.text.front();
+    if (!place) json.text = literal;
+    if (place && place->source == Source::kBeforeBody) json.text = std::string(kMark) + place->name;
+  }
+  for (const Node& item : node.items) json.items.push_back(Marked(item));
+  for (const auto& [name, value] : node.members) json.members.push_back({name, Marked(value)});
+  return json;
+}
+
+void AddMarked(const Json& value, const std::string& at, std::vector<KeptArgument>& found) {
+  if (value.kind == Json::Kind::kString && value.text.starts_with(kMark)) {
+    found.push_back({at, value.text.substr(kMark.size())});
+  }
+  for (const Json::Member& member : value.members) {
+    AddMarked(member.second, at + TokenOf(member.first), found);
+  }
 }
 
 // Takes the first token off `pointer`, which is not empty.
@@ -189,6 +210,16 @@ void NotePlaces(const std::vector<std::string>& places, Headers& fields) {
 }
 
 std::vector<std::string> PlacesNoted(const Headers& fields) { return TermsOf(fields, kSetsTerm); }
+
+std::vector<KeptArgument> KeptArguments(const Tool& tool) {
+  std::vector<KeptArgument> found;
+  for (const UndoRule* const undo : UndosOf(tool)) {
+    const RequestTemplate& request = undo->request;
+    if (request.calls.empty() || !request.json) continue;
+    if (const auto arguments = ArgumentsIn(Marked(*request.json))) AddMarked(*arguments, {}, found);
+  }
+  return found;
+}
 
 bool PutsBack(const Tool& tool, const UndoRule& rule) {
   const RequestTemplate& request = rule.request;

@@ -32,6 +32,13 @@ std::vector<std::string> PlacesToPutBack(const Tool& tool, const CallValues& cal
 void NotePlaces(const std::vector<std::string>& places, Headers& fields);
 std::vector<std::string> PlacesNoted(const Headers& fields);
 
+// A place among the arguments of a call by name, and the place of `before` that an undo puts there.
+struct KeptArgument {
+  std::string argument, place;  // pointers
+};
+// Where calls of the tool set what it keeps: as its undos do. None of a tool with a path.
+std::vector<KeptArgument> KeptArguments(const Tool& tool);
+
 // Whether the rule takes a write back by setting what that one has set.
 bool PutsBack(const Tool& tool, const UndoRule& rule);
 

@@ -104,6 +104,12 @@ std::vector<Need> Maker::Needs() const {
   if (tool_.external_ref) needs.emplace_back(*tool_.external_ref, Type::kAny);
   if (!tool_.before) return needs;
   AddNeeds(needs, tool_.before->request);
+  if (tool_.is_named() && !KeptArguments(tool_).empty()) {
+    for (const auto& [argument, kept] : KeptArguments(tool_)) {
+      needs.emplace_back(*ParseSelector("body#" + argument), Type::kAny);
+    }
+    return needs;
+  }
   for (const Selector& place : tool_.before->keep) {
     if (call_.request.method != "DELETE" && !place.name.empty()) {
       needs.emplace_back(place, Type::kAny);
@@ -135,7 +141,7 @@ std::string Maker::MakeStates() {
     before.places.emplace_back(place.name, std::move(text));
   }
   before.version = kVersionBefore;
-  Snapshot ours = PlannedState(rule, before, call_.request.method, values);
+  Snapshot ours = PlannedState(tool_, before, call_.request.method, values);
   ours.version = kVersionAfter;
   for (auto& [pointer, text] : ours.places) {
     if (pointer.empty() && call_.answer_body.kind != Json::Kind::kNull) {
@@ -146,6 +152,10 @@ std::string Maker::MakeStates() {
     if (value && AtPointer(call_.answer_body, pointer) != nullptr) {
       (void)PutAt(call_.answer_body, pointer, *value, true);
     }
+  }
+  if (rule.version && rule.version->source == Source::kBody &&
+      AtPointer(call_.answer_body, rule.version->name) != nullptr) {
+    (void)PutAt(call_.answer_body, rule.version->name, TextJson(ours.version), true);
   }
   call_.answer.body = CanonicalJson(call_.answer_body);
   call_.states = {std::move(*read), std::move(before), std::move(ours)};
@@ -415,34 +425,6 @@ CallValues ValuesOf(const ScriptedCall& call, const std::string& key) {
   return values;
 }
 
-HttpResponse StateAnswer(const ScriptedCall& call, bool has_effect) {
-  const Snapshot& state = has_effect ? call.states->ours : call.states->before;
-  HttpResponse answer{200, "", {{"Content-Type", "application/json"}}, "{}"};
-  if (state.is_gone) {
-    answer.status = 404;
-    return answer;
-  }
-  Json body;
-  body.kind = Json::Kind::kObject;
-  for (const auto& [pointer, text] : state.places) {
-    auto value = ParseJson(text);
-    if (!value) continue;
-    if (pointer.empty()) {
-      body = std::move(*value);
-    } else {
-      (void)PutAt(body, pointer, std::move(*value), true);
-    }
-  }
-  const auto& version = call.tool->before->version;
-  if (version && version->source == Source::kHeader) {
-    SetHeader(answer.headers, version->name, state.version);
-  } else if (version) {
-    (void)PutAt(body, version->name, TextJson(state.version), true);
-  }
-  answer.body = CanonicalJson(body);
-  return answer;
-}
-
 std::optional<RenderedRequest> UndoOf(const ScriptedCall& call, const std::string& key) {
   if (!call.tool->undo) return std::nullopt;
   auto rendered = Render(call.tool->undo->request, ValuesOf(call, key));
@@ -453,48 +435,6 @@ std::optional<RenderedRequest> ProbeOf(const ScriptedCall& call, const std::stri
   if (!call.tool->settle) return std::nullopt;
   auto rendered = Render(call.tool->settle->request, ValuesOf(call, key));
   return rendered ? std::optional(std::move(*rendered)) : std::nullopt;
-}
-
-HttpResponse PresentAnswer(const ScriptedCall& call) {
-  const Selector& happened = call.tool->settle->happened;
-  HttpResponse answer{200, "", {{"Content-Type", "application/json"}}, "{}"};
-  Json value = TextJson(call.reference.empty() ? "drill" : call.reference);
-  if (call.tool->external_ref && call.tool->external_ref->source == Source::kAnswerBody) {
-    const Json* own = AtPointer(call.answer_body, call.tool->external_ref->name);
-    if (own != nullptr) value = *own;
-  }
-  if (happened.source == Source::kAnswerHeader) {
-    SetHeader(answer.headers, happened.name, ScalarText(value));
-  } else if (happened.source == Source::kAnswerBody) {
-    Json body;
-    (void)PutAt(body, happened.name, std::move(value), true);
-    answer.body = CanonicalJson(body);
-  }
-  return answer;
-}
-
-HttpResponse UndoneAnswer(const ScriptedCall& call, bool again) {
-  const UndoRule& rule = *call.tool->undo;
-  HttpResponse answer{200, "", {{"Content-Type", "application/json"}}, "{}"};
-  const bool says_gone = again && rule.done_when.empty() && rule.done.Contains(404);
-  if (says_gone) {
-    answer.status = 404;
-    return answer;
-  }
-  for (int status = 200; status < 600; ++status) {
-    if (!rule.done.Contains(status)) continue;
-    answer.status = status;
-    break;
-  }
-  for (const Condition& condition : rule.done_when) {
-    Json body;
-    const auto value = ValueFor(condition, true, TextJson("undone"));
-    if (!value || condition.left.source != Source::kAnswerBody) continue;
-    if (!PutAt(body, condition.left.name, *value, true)) continue;
-    answer.body = CanonicalJson(body);
-    break;
-  }
-  return answer;
 }
 
 }  // namespace recourse

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "filters/call/snapshots.h"
+#include "policy/language/loader.h"
 #include "tests/filters/saga_shop.h"
 
 namespace recourse::time_machine_test {
@@ -170,30 +171,69 @@ BeforeRule RuleOf(std::vector<std::string> keep) {
 Json Parsed(const std::string& text) { return *ParseJson(text); }
 
 TEST(SnapshotsTest, WhatACallLeavesFollowsFromItsBody) {
-  const BeforeRule rule = RuleOf({"/a", "/b"});
+  Tool tool;
+  tool.before = RuleOf({"/a", "/b"});
   const Snapshot before{.version = "\"v1\"", .places = {{"/a", "1"}, {"/b", "2"}}};
   const Json body = Parsed(R"({"b":[3],"c":4})");
   CallValues call;
   call.body = &body;
-  const Snapshot planned = PlannedState(rule, before, "PATCH", call);
+  const Snapshot planned = PlannedState(tool, before, "PATCH", call);
   EXPECT_EQ(planned.places, (Headers{{"/a", "1"}, {"/b", "[3]"}}));
   EXPECT_EQ(planned.version, "");
-  EXPECT_TRUE(PlannedState(rule, before, "DELETE", call).is_gone);
+  EXPECT_TRUE(PlannedState(tool, before, "DELETE", call).is_gone);
   const Json patches = Parsed(R"([{"op":"replace","path":"/a","value":9}])");
   call.body = &patches;
-  EXPECT_EQ(PlannedState(rule, before, "PATCH", call).places, before.places);
+  EXPECT_EQ(PlannedState(tool, before, "PATCH", call).places, before.places);
 
   const Headers tag{{"ETag", "\"v2\""}};
   const Json whole = Parsed(R"({"a":7,"b":8})"), part = Parsed(R"({"a":7})");
   CallValues answered;
   answered.answer_headers = &tag;
   answered.answer_body = &whole;
-  EXPECT_EQ(StateLeft(rule, planned, answered).places, (Headers{{"/a", "7"}, {"/b", "8"}}));
+  EXPECT_EQ(StateLeft(tool, planned, answered).places, (Headers{{"/a", "7"}, {"/b", "8"}}));
   answered.answer_body = &part;
-  EXPECT_EQ(StateLeft(rule, planned, answered).places, planned.places);
-  EXPECT_EQ(StateLeft(rule, planned, answered).version, "\"v2\"");
+  EXPECT_EQ(StateLeft(tool, planned, answered).places, planned.places);
+  EXPECT_EQ(StateLeft(tool, planned, answered).version, "\"v2\"");
   answered.answer_body = nullptr;
-  EXPECT_EQ(StateLeft(rule, planned, answered).places, planned.places);
+  EXPECT_EQ(StateLeft(tool, planned, answered).places, planned.places);
+}
+
+TEST(SnapshotsTest, AMutationSetsWhatItsUndoPutsBackUnderThatName) {
+  const auto loaded = LoadPolicyText("p.yaml", R"(
+version: 1
+backends: { b: { url: "http://b/graphql", protocol: graphql } }
+tools:
+  t:
+    match: mutation b issueUpdate
+    effect: write
+    before:
+      graphql: "query($id: ID!) { issue(id: $id) { title state { id } } }"
+      variables: { id: "{body#/id}" }
+      keep: [ body#/data/issue/title, body#/data/issue/state/id ]
+    undo:
+      graphql: "mutation($i: ID!, $in: In!) { issueUpdate(id: $i, input: $in) { ok } }"
+      variables:
+        i: "{body#/id}"
+        in:
+          title: "{before.body#/data/issue/title}"
+          stateId: "{before.body#/data/issue/state/id}"
+      only_if: unchanged
+)");
+  ASSERT_TRUE(loaded.ok());
+  const Tool& tool = loaded.policy->tools.front();
+  const Snapshot before{
+      .places = {{"/data/issue/title", "\"old\""}, {"/data/issue/state/id", "1"}}};
+  const Json body = Parsed(R"({"id":"7","input":{"stateId":2}})");
+  CallValues call;
+  call.body = &body;
+  const Snapshot planned = PlannedState(tool, before, "POST", call);
+  EXPECT_EQ(planned.places,
+            (Headers{{"/data/issue/title", "\"old\""}, {"/data/issue/state/id", "2"}}));
+  // What its answer shows stands as the backend has taken it.
+  const Json answer = Parsed(R"({"data":{"issueUpdate":{"issue":{"title":"Old"}}}})");
+  call.answer_body = &answer;
+  EXPECT_EQ(StateLeft(tool, planned, call).places,
+            (Headers{{"/data/issue/title", "\"Old\""}, {"/data/issue/state/id", "2"}}));
 }
 
 TEST(SnapshotsTest, OnlyAWholeAnswerShowsAState) {
