@@ -15,8 +15,9 @@ constexpr std::string_view kCredentialsHelp =
     "/run/secrets/token, prefix: \"Bearer \" } }; or from_call (the Authorization of the agent's "
     "call), or a list of the fields to keep from it: [ Authorization, Cookie ]";
 constexpr std::string_view kFromCallHelp =
-    "accepted: Authorization, Cookie, X-Api-Key, Api-Key, X-Auth-Token, X-Amz-Security-Token: "
-    "fields that are shown to nobody; pass another one on with headers: { X-Name: "
+    "accepted: Authorization, Cookie, X-Api-Key, Api-Key, X-Auth-Token, X-Amz-Security-Token, "
+    "X-Shopify-Access-Token: fields that are shown to nobody; pass another one on with headers: { "
+    "X-Name: "
     "\"{header.X-Name}\" }";
 
 std::optional<Repeatable> ReadRepeatable(MapReader& map) {

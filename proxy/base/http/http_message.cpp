@@ -48,9 +48,16 @@ void RemoveHeader(Headers& headers, std::string_view name) {
 }
 
 bool IsCredentialField(std::string_view name) {
-  static constexpr std::array<std::string_view, 9> kNames{
-      "set-cookie", "set-cookie2", "cookie",       "authorization",       "authentication-info",
-      "x-api-key",  "api-key",     "x-auth-token", "x-amz-security-token"};
+  static constexpr std::array<std::string_view, 10> kNames{"set-cookie",
+                                                           "set-cookie2",
+                                                           "cookie",
+                                                           "authorization",
+                                                           "authentication-info",
+                                                           "x-api-key",
+                                                           "api-key",
+                                                           "x-auth-token",
+                                                           "x-amz-security-token",
+                                                           "x-shopify-access-token"};
   static constexpr std::string_view kProxy = "proxy-";
   return EqualsIgnoreCase(name.substr(0, kProxy.size()), kProxy) ||
          std::any_of(kNames.begin(), kNames.end(), [name](std::string_view credential) {
