@@ -31,19 +31,24 @@ std::string CallText(const Tool& tool) {
   for (const std::string& pattern : tool.patterns) {
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", methods, pattern);
   }
+  for (const std::string& field : tool.mutations) {
+    text += fmt::format("{}mutation {}", text.empty() ? "" : ", ", field);
+  }
   return text;
 }
 
-// "GET /v1/things?x={key}" without what is asked for: the table has no room for it.
-std::string WithoutQuery(const std::string& request) {
-  return request.substr(0, request.find('?'));
+// "GET /v1/things?x={key}" without what is asked for, "mutation thingDelete {..}" without its
+// variables: the table has no room for it.
+std::string ShortText(const RequestTemplate& request) {
+  const std::string_view end = request.calls.empty() ? "?" : " {";
+  return request.source.substr(0, request.source.find(end));
 }
 
 std::string UndoneText(const Tool& tool) {
   std::vector<std::string> texts;
   bool always = false;
   for (const UndoRule* const undo : UndosOf(tool)) {
-    std::string text = WithoutQuery(undo->request.source);
+    std::string text = ShortText(undo->request);
     if (std::ranges::find(texts, text) == texts.end()) texts.push_back(std::move(text));
     always = always || undo->when.empty();
   }
@@ -60,8 +65,8 @@ PackRow RowOf(const Policy& policy, const Tool& tool) {
     repeats = key.at.is_field() ? key.at.name : key.at.AsSelector().text;
     settles = "the same key";
   }
-  if (tool.settle) settles = WithoutQuery(tool.settle->request.source);
-  if (tool.settled_by) settles = WithoutQuery(tool.settled_by->request.source);
+  if (tool.settle) settles = ShortText(tool.settle->request);
+  if (tool.settled_by) settles = ShortText(tool.settled_by->request);
   return {CallText(tool), std::move(repeats), std::move(settles), UndoneText(tool),
           std::string(UndoClassName(UndoClassOf(tool)))};
 }
