@@ -20,7 +20,7 @@ namespace {
 
 constexpr const char* kNoMemory = "calls hold all the memory that they may";
 constexpr std::string_view kTaskIsLost =
-    "the server has taken the call on, and nothing tells any more whether it acted";
+    "what the server took on has ended without telling whether it acted, or is forgotten";
 
 constexpr std::string_view kAsksForState =
     "this answer was given before, and nothing was done now; if the call asks how things stand, "
