@@ -1,16 +1,15 @@
 #include "proxy/cli/audit_client.h"
 
 #include <fmt/format.h>
-#include <openssl/evp.h>
 
 #include <algorithm>
 #include <memory>
 #include <ostream>
 
 #include "filters/ledger/model/row_id.h"
-#include "proxy/base/crypto/openssl_objects.h"
-#include "proxy/base/json/json_object.h"
+#include "proxy/base/crypto/hash.h"
 #include "proxy/cli/api_call.h"
+#include "proxy/cli/row_export.h"
 #include "proxy/config/config.h"
 #include "proxy/config/files.h"
 #include "proxy/startup/signed_head.h"
@@ -19,29 +18,6 @@ namespace recourse {
 namespace {
 
 constexpr std::size_t kNamedFileBytesMax = 64 * 1024;
-
-// Of all that is printed, for the last line.
-class Printer {
- public:
-  explicit Printer(std::ostream& out) : out_(out), context_(EVP_MD_CTX_new()) {
-    EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr);
-  }
-  // False: it cannot be written.
-  bool Print(std::string_view text) {
-    EVP_DigestUpdate(context_.get(), text.data(), text.size());
-    out_.write(text.data(), static_cast<std::streamsize>(text.size()));
-    return static_cast<bool>(out_.flush());
-  }
-  std::string HexDigest() {
-    Digest digest{};
-    EVP_DigestFinal_ex(context_.get(), digest.data(), nullptr);
-    return ToHex(digest);
-  }
-
- private:
-  std::ostream& out_;
-  const DigestContextPtr context_;
-};
 
 // Of a member that is an id; 0: it is none.
 std::uint64_t IdIn(const Json& object, std::string_view name) {
@@ -59,8 +35,6 @@ std::string LastHash(std::string_view page) {
   const auto row = ParseJson(page.substr(begin));
   return row ? Printable(*row, "hash") : std::string();
 }
-
-constexpr std::string_view kCannotWrite = "the export cannot be written; is the disk full?";
 
 }  // namespace
 
@@ -80,7 +54,7 @@ int ExportRows(const ApiClient& client, std::uint64_t after, std::ostream& out, 
                             "cut; compare it with a signed head: recourse ledger verify --head",
                             PrintRowId(after), PrintRowId(up_to)));
   }
-  Printer printer(out);
+  RowExport printed(out);
   std::string hash;
   std::uint64_t next = after;
   while (next < up_to) {
@@ -89,18 +63,13 @@ int ExportRows(const ApiClient& client, std::uint64_t after, std::ostream& out, 
     const auto rows = static_cast<std::uint64_t>(std::count(page->begin(), page->end(), '\n'));
     const auto row = ParseJson(page->substr(0, page->find('\n')));
     if (!row || rows == 0) return Fail(err, kNotUnderstood);
-    if (next == after && !printer.Print(ObjectText([&](JsonObject& json) {
-                                          json.Text("kind", "export");
-                                          json.Number("format", 1);
-                                          json.Text("ledger", Printable(*ledger, "identity"));
-                                          json.Raw("row_format", Printable(*ledger, "row_format"));
-                                          json.Raw("after", RowIdJson(after));
-                                          json.Text("base", Printable(*row, "prev"));
-                                        }) +
-                                        "\n")) {
-      return Fail(err, kCannotWrite);
+    const RowExport::Begin begin{.ledger = Printable(*ledger, "identity"),
+                                 .row_format = Printable(*ledger, "row_format"),
+                                 .after = after,
+                                 .base = Printable(*row, "prev")};
+    if ((next == after && !printed.Print(begin)) || !printed.Print(*page)) {
+      return Fail(err, kCannotWriteExport);
     }
-    if (!printer.Print(*page)) return Fail(err, kCannotWrite);
     hash = LastHash(*page);
     next += rows;
   }
@@ -110,13 +79,7 @@ int ExportRows(const ApiClient& client, std::uint64_t after, std::ostream& out, 
                 "what was read is not what the ledger said a moment ago; run: recourse ledger "
                 "verify");
   }
-  out << ObjectText([&](JsonObject& json) {
-    json.Text("kind", "end");
-    json.Number("rows", next - after);
-    json.Text("head", hash);
-    json.Text("sha256", printer.HexDigest());
-  }) << "\n";
-  return out.flush() ? kExitOk : Fail(err, kCannotWrite);
+  return printed.PrintEnd(next - after, hash) ? kExitOk : Fail(err, kCannotWriteExport);
 }
 
 namespace {

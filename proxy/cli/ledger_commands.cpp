@@ -4,14 +4,13 @@
 #include <memory>
 #include <utility>
 
-#include "filters/ledger/open/shared.h"
 #include "filters/ledger/seal/key_ring.h"
-#include "policy/uri/ledger_url.h"
 #include "proxy/base/crypto/aead.h"
 #include "proxy/base/limits.h"
 #include "proxy/base/random.h"
 #include "proxy/cli/audit_client.h"
 #include "proxy/cli/command_line.h"
+#include "proxy/cli/shared_ledger_client.h"
 #include "proxy/config/config.h"
 
 namespace recourse {
@@ -22,7 +21,7 @@ struct LedgerArguments {
   ExportQuery dump;
   std::string format = "events";
   std::string head_file, head_key, reason, backup_path, key_id = "k1";
-  std::string ledger, password_file;  // of a shared one
+  SharedLedgerArguments shared;
 };
 
 int PrintNewKey(const std::string& id) {
@@ -38,44 +37,55 @@ int PrintNewKey(const std::string& id) {
   return kExitOk;
 }
 
-// One that is no address of a database is a wrong use.
-std::expected<SharedLedger, int> SharedOf(const LedgerArguments& args) {
-  auto url = ParseLedgerUrl(args.ledger);
-  if (url && url->is_shared()) return SharedLedger{std::move(*url), args.password_file};
-  std::cerr << "recourse: --ledger: "
-            << (url ? "it is no ledger in a database, which alone has tables" : url.error())
-            << "\n";
-  return std::unexpected(kExitUsage);
-}
-
-int PrintSaid(const std::expected<std::string, std::string>& said) {
-  if (said) {
-    std::cout << *said << "\n";
-    return kExitOk;
+int Verify(const ApiClient& client, const LedgerArguments& args) {
+  if (!args.shared.ledger.empty()) {
+    return VerifySharedLedger(args.shared, client.json, std::cout, std::cerr);
   }
-  std::cerr << "recourse: " << said.error() << "\n";
-  return kExitLedger;
-}
-
-int MigrateLedger(const LedgerArguments& args) {
-  const auto ledger = SharedOf(args);
-  return ledger ? PrintSaid(MigrateSharedLedger(*ledger)) : ledger.error();
-}
-
-int ShowStatus(const ApiClient& client, const LedgerArguments& args) {
-  if (args.ledger.empty()) return ShowLedger(client, std::cout, std::cerr);
-  const auto ledger = SharedOf(args);
-  return ledger ? PrintSaid(SharedLedgerStatus(*ledger)) : ledger.error();
+  if (args.head_file.empty()) return VerifyLedger(client, std::cout, std::cerr);
+  return VerifyLedgerWithHead(client, args.head_file, args.head_key, std::cout, std::cerr);
 }
 
 int Export(const ApiClient& client, const LedgerArguments& args) {
+  const bool is_shared = !args.shared.ledger.empty();
+  if (is_shared && (args.format != "ndjson" || args.dump.after != 0)) {
+    std::cerr << "recourse: of --ledger every chain is exported whole: give --format ndjson and "
+                 "no --after; for events ask a process\n";
+    return kExitUsage;
+  }
   if (args.format != "ndjson") return ExportLedger(client, args.dump, std::cout, std::cerr);
   if (!args.dump.trace.empty() || args.dump.with_answers) {
     std::cerr << "recourse: --format ndjson is the whole chain, whose bytes are sealed: leave "
                  "--trace and --with-answers out\n";
     return kExitUsage;
   }
-  return ExportRows(client, args.dump.after, std::cout, std::cerr);
+  return is_shared ? ExportSharedLedger(args.shared, std::cout, std::cerr)
+                   : ExportRows(client, args.dump.after, std::cout, std::cerr);
+}
+
+CLI::Option* OfDatabase(CLI::App& added, LedgerArguments& args) {
+  added.add_option("--password-file", args.shared.password_file,
+                   "File with the password of the database");
+  return added.add_option("--ledger", args.shared.ledger,
+                          "A shared ledger, asked itself: postgres://USER@HOST/DATABASE");
+}
+
+CLI::Option* OfRows(CLI::App& added, LedgerArguments& args) {
+  CLI::Option* const of = OfDatabase(added, args);
+  added
+      .add_option("--ledger-key-file", args.shared.key_file,
+                  "Keys of what is sealed in that ledger; without them it stays sealed")
+      ->needs(of);
+  return of;
+}
+
+// Those that need no running process at all.
+void AddDatabaseCommands(CLI::App& ledger, const std::shared_ptr<LedgerArguments>& args,
+                         int& exit_code) {
+  CLI::App* migrate = ledger.add_subcommand(
+      "migrate", "Make the tables of a shared ledger, or what a later version adds to them");
+  OfDatabase(*migrate, *args)->required();
+  migrate->callback(
+      [args, &exit_code] { exit_code = MigrateLedger(args->shared, std::cout, std::cerr); });
 }
 
 }  // namespace
@@ -91,32 +101,28 @@ void AddLedger(CLI::App& app, const ApiClient& client,
     added->callback([run, &exit_code] { exit_code = run(); });
     return added;
   };
-  CLI::App* verify =
-      command("verify", "Verify every record and the whole hash chain", [args, &client] {
-        return args->head_file.empty() ? VerifyLedger(client, std::cout, std::cerr)
-                                       : VerifyLedgerWithHead(client, args->head_file,
-                                                              args->head_key, std::cout, std::cerr);
-      });
+  CLI::App* verify = command("verify", "Verify every record and the whole hash chain",
+                             [args, &client] { return Verify(client, *args); });
   CLI::Option* const head = verify->add_option(
       "--head", args->head_file,
       "A file of --ledger-head-file: the ledger must still hold the head that it signs");
   verify->add_option("--head-key", args->head_key, "Public key of that head, PEM")->needs(head);
-  const auto of_database = [args](CLI::App& added) {
-    added.add_option("--password-file", args->password_file,
-                     "File with the password of the database");
-    return added.add_option("--ledger", args->ledger,
-                            "A shared ledger, asked itself: postgres://USER@HOST/DATABASE");
-  };
-  of_database(*command("status", "Say how full and how old it is",
-                       [args, &client] { return ShowStatus(client, *args); }));
-  CLI::App* migrate = ledger->add_subcommand(
-      "migrate", "Make the tables of a shared ledger, or what a later version adds to them");
-  of_database(*migrate)->required();
-  migrate->callback([args, &exit_code] { exit_code = MigrateLedger(*args); });
-  command("accept",
-          "Let new writes through after a restore: you know what was done since the backup",
-          [args, &client] { return AcceptLedger(client, args->reason, std::cout, std::cerr); })
-      ->add_option("--reason", args->reason, "What you know of it; kept in the ledger");
+  OfRows(*verify, *args)->excludes(head);
+  CLI::App* status = command("status", "Say how full and how old it is", [args, &client] {
+    return args->shared.ledger.empty() ? ShowLedger(client, std::cout, std::cerr)
+                                       : ShowSharedLedger(args->shared, std::cout, std::cerr);
+  });
+  OfDatabase(*status, *args);
+  AddDatabaseCommands(*ledger, args, exit_code);
+  CLI::App* accept = command(
+      "accept", "Let new writes through after a restore: you know what was done since the backup",
+      [args, &client] {
+        return args->shared.ledger.empty()
+                   ? AcceptLedger(client, args->reason, std::cout, std::cerr)
+                   : AcceptSharedLedger(args->shared, args->reason, std::cout, std::cerr);
+      });
+  accept->add_option("--reason", args->reason, "What you know of it; kept in the ledger");
+  OfDatabase(*accept, *args);
   CLI::App* dump = command(
       "export", "Print the ledger as lines of JSON, between a first and a last line about them",
       [args, &client] { return Export(client, *args); });
@@ -130,6 +136,7 @@ void AddLedger(CLI::App& app, const ApiClient& client,
   dump->add_option("--trace", args->dump.trace, "Only events of this trace id");
   dump->add_flag("--with-answers", args->dump.with_answers,
                  "Also stored answers and rendered requests, in clear");
+  OfRows(*dump, *args);
   CLI::App* key = ledger->add_subcommand(
       "new-key", "Print a line with a fresh key, to be put first into the key file");
   key->add_option("id", args->key_id, "Name of the key")->capture_default_str();

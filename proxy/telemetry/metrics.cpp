@@ -8,12 +8,12 @@
 #include <fstream>
 #include <system_error>
 
-#include "filters/ledger/ledger.h"
 #include "filters/ledger/rules/quotas.h"
 #include "proxy/config/build_commit.h"
 #include "proxy/telemetry/metric_table.h"
 #include "proxy/telemetry/open_metrics.h"
 #include "proxy/telemetry/request_record.h"
+#include "proxy/telemetry/shared_ledger_metrics.h"
 
 namespace recourse {
 namespace {
@@ -286,6 +286,7 @@ std::string Metrics::Scrape(Ledger& ledger, const ScrapeFacts& facts, Format for
     for (auto& family : own->Collect()) families.push_back(std::move(family));
   }
   families.push_back(QuotaRefusals(stats));
+  AddSharedLedger(ledger, families);
   families.push_back(Told("recourse_access_log_lines_dropped_total",
                           static_cast<double>(facts.log_lines_dropped)));
   families.push_back(Told("process_cpu_seconds_total", CpuSeconds()));

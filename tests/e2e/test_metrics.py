@@ -16,6 +16,7 @@ from support.waiting import wait_until
 README = ROOT / "proxy/telemetry/README.md"
 # A metric has a row of the table, and that row's name where it is made.
 SOURCES = ("proxy/telemetry/metric_table.cpp", "proxy/telemetry/metrics.cpp",
+           "proxy/telemetry/shared_ledger_metrics.cpp",
            "proxy/telemetry/unguarded_watch.cpp")  # fmt: skip
 NAMED = re.compile(r'"((?:recourse|process)_[a-z_]+)"')
 

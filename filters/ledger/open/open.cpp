@@ -8,6 +8,7 @@
 #include "filters/ledger/memory/memory_event_log.h"
 #include "filters/ledger/open/stream_file.h"
 #include "filters/ledger/postgres/open.h"
+#include "filters/ledger/postgres/upkeep/keeper_thread.h"
 
 namespace recourse {
 namespace {
@@ -52,6 +53,8 @@ Opened OpenShared(const LedgerUrl& url, const OpenOptions& options, const Clock&
     shared.keys = std::move(secrets->keys);
     shared.store.install_id = std::move(secrets->install_id);
   }
+  shared.keeper = std::make_shared<PgKeeperThread>(
+      PgKeeper::Of{shared.store.connection, shared.store.group, shared.keys, clock});
   return OpenPostgresLedger(std::move(shared), clock);
 }
 

@@ -128,11 +128,23 @@ Text SharedLedgerStatus(const SharedLedger& ledger) {
   return ObjectText([&](JsonObject& json) {
     json.Text("identity", ToHex(facts->identity));
     json.Number("tables", facts->schema_version);
+    json.Bool("restored", facts->is_restored);
     json.Text("server", server.Bytes(0, 0));
     json.Bool("synchronous", !server.Bytes(0, 1).empty());
     WriteStreams(json, (*answered)[1]);
     WriteWork(json, (*answered)[2]);
   });
+}
+
+Text AcceptSharedLedger(const SharedLedger& ledger, std::string_view why) {
+  auto connection = Connect(ledger);
+  if (!connection) return std::unexpected(connection.error());
+  if (const auto facts = ReadPgLedgerFacts(**connection); !facts) {
+    return std::unexpected(facts.error());
+  }
+  const auto accepted = AcceptPgRestored(**connection, why);
+  if (!accepted) return std::unexpected(accepted.error());
+  return *accepted ? "ok: new writes are let through" : "nothing to accept: it was not put back";
 }
 
 }  // namespace recourse

@@ -3,6 +3,7 @@
 
 #include <expected>
 #include <string>
+#include <string_view>
 
 #include "policy/uri/ledger_url.h"
 
@@ -18,8 +19,13 @@ struct SharedLedger {
 // line for people, also where a later version has made them.
 std::expected<std::string, std::string> MigrateSharedLedger(const SharedLedger& ledger);
 
-// As JSON: the server, the tables, each stream that is not at its end, and work by kind and group.
-// Fails with a line for people.
+// As JSON: the server, the tables, whether it is restored and nobody has accepted that, each stream
+// that is not at its end, and work by kind and group. Fails with a line for people.
 std::expected<std::string, std::string> SharedLedgerStatus(const SharedLedger& ledger);
+
+// Lets new calls through after the database was put back to an older state. Gives a line that says
+// so, and fails with one.
+std::expected<std::string, std::string> AcceptSharedLedger(const SharedLedger& ledger,
+                                                           std::string_view why);
 
 }  // namespace recourse

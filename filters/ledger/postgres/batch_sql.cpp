@@ -17,7 +17,7 @@ constexpr PgStatement kBegin{"begin", "BEGIN"};
 constexpr PgStatement kFence{
     "fence",
     "UPDATE stream SET beat = beat + 1, place = nextval('place') << 12, at = greatest(at, now())"
-    " WHERE stream = $1::bigint AND state = 1 AND head = $2::bigint RETURNING place"};
+    " WHERE stream = $1::bigint AND state = 1 AND head = $2::bigint RETURNING place, held"};
 constexpr PgStatement kLockOperations{
     "lock_operations",
     "SELECT key, version FROM operation WHERE key = ANY($1::uuid[]) ORDER BY key FOR UPDATE"};
@@ -35,7 +35,8 @@ constexpr PgStatement kFenceAndHead{
     "WITH f AS (UPDATE stream SET beat = beat + 1, place = nextval('place') << 12, head = "
     "$3::bigint,"
     " chain = $4::bytea, low = $5::bigint, open = $6::bigint, at = greatest(at, now())"
-    " WHERE stream = $1::bigint AND state = 1 AND head = $2::bigint RETURNING place)"
+    " WHERE stream = $1::bigint AND state = 1 AND head = $2::bigint"
+    " AND NOT (held AND $7::boolean) RETURNING place)"
     " SELECT 1 / count(*), max(place) FROM f"};
 constexpr PgStatement kHoldOperations{
     "hold_operations",
@@ -250,7 +251,8 @@ void QueuePgFence(PgConnection& connection, const PgFence& fence, const PgReadAn
                                       .Int(AsInt(fence.head))
                                       .Bytes(AsView(fence.chain))
                                       .Int(AsInt(fence.low))
-                                      .Int(AsInt(fence.open)));
+                                      .Int(AsInt(fence.open))
+                                      .Bool(fence.begins));
   QueueFlowHolds(connection, all);
   QueueHolds(connection, all.read.intents, all.intents, kHoldIntents, kNoIntents);
   QueueHolds(connection, all.read.operations, all.operations, kHoldOperations, kNoOperations);
@@ -261,6 +263,7 @@ std::optional<PgLocks> TakePgLocks(const std::vector<PgRows>& rows) {
   if (fence.size() == 0) return std::nullopt;
   PgLocks locks;
   locks.place = fence.Number(0, 0);
+  locks.is_held = fence.Int(0, 1) != 0;
   for (int row = 0; row < rows.at(2).size(); ++row) {
     locks.flows[AsUuid(rows.at(2).Uuid(row, 0))] = {rows.at(2).Int(row, 1), rows.at(2).Int(row, 2)};
   }

@@ -29,6 +29,7 @@ void QueuePgLocks(PgConnection& connection, std::uint64_t stream, std::uint64_t 
                   const Versions& read);
 struct PgLocks {
   std::uint64_t place = 0;  // of the batch's first row
+  bool is_held = false;     // the stream begins nothing
   std::map<Uuid, std::int64_t> operations, intents;
   struct Flow {
     std::int64_t version = 0, steps = 0;
@@ -46,6 +47,7 @@ std::optional<PgLocks> TakePgLocks(const std::vector<PgRows>& rows);
 struct PgFence {
   std::uint64_t stream = 0, old_head = 0, head = 0, low = 0, open = 0;
   Digest chain{};
+  bool begins = false;  // a call, which a stream that is held does not
 };
 struct PgReadAndMade {
   Versions read;

@@ -119,6 +119,7 @@ bool PgBatches::Consider(PgVerb& verb, Wishes& wishes) {
   known.wall_ms = local_.WallMs();
   known.lived_ms = local_.LivedMs();
   known.has_open_writes = verb.rounds > 0 || !verb.begins();
+  known.is_restored = local_.is_restored;
   for (int round = 0; round < kPgRoundsMax; ++round) {
     auto plan = verb.Decide();
     if (plan) return Accept(verb, **plan, wishes);
@@ -178,7 +179,8 @@ void PgBatches::Plot(PgVerb& verb, Plan& plan) {
   plans_.push_back({.plan = &plan,
                     .changes = std::move(*changes),
                     .read = &verb.facts().rows().versions(),
-                    .first = first});
+                    .first = first,
+                    .begins = verb.may_be_held_back()});
   accepted_.emplace_back(&verb, &plan);
 }
 
@@ -200,6 +202,7 @@ void PgBatches::FailUnread() {
 
 bool PgBatches::Commit(bool may_be_empty) {
   Begin();
+  lease_.LookRestored();
   if (!Gather()) return false;
   if (plans_.empty() && notes_.empty() && !may_be_empty) return true;
   const std::vector<NoteRow> notes = RowsOf(notes_);
@@ -266,6 +269,7 @@ void PgBatches::Finish(BatchEnd end) {
 
 // Nothing of the batch was written: what still waits for it begins under the next stream.
 void PgBatches::FinishFenced() {
+  ++local_.shared.fenced;
   Log(LogLevel::kWarn,
       "this process's stream was ended by another one; it goes on under a new one");
   for (const auto& [verb, plan] : accepted_) Lose(*verb);

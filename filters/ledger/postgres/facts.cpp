@@ -198,6 +198,7 @@ VerbFacts::Maybe<std::int64_t> VerbFacts::Find(const AgeOf& asked) {
 
 // Whatever makes its age doubtful ends it.
 VerbFacts::Maybe<bool> VerbFacts::Find(const KeyIsOver& asked) {
+  if (local_.is_restored) return true;
   const StoredRow* const first = rows_.Row(asked.operation);
   if (first == nullptr) return std::nullopt;
   const auto view = ParseRow(first->bytes);
@@ -227,6 +228,14 @@ VerbFacts::Maybe<std::optional<Error>> VerbFacts::Find(const AdmissionOf& asked)
   if (local_.open >= limits::kOpenOperationsMax) {
     return std::optional(
         Error(ErrorCode::kOverloaded, "too many open operations", Delivery::kNotSent));
+  }
+  // Observe mode refuses nothing. An undo waits too: it may have been sent after the backup.
+  if (!asked.is_observed && local_.is_restored) {
+    return std::optional(Error(ErrorCode::kLedgerRestored,
+                               "the ledger's database was put back to an older state, and no "
+                               "operator has accepted that what was done after it is not "
+                               "remembered",
+                               Delivery::kNotSent));
   }
   if (asked.is_undo) return std::optional<Error>();
   QuotaUsage::Use& use = local_.callers.Of(asked.caller);

@@ -12,6 +12,7 @@
 #include "filters/ledger/rules/known.h"
 #include "filters/ledger/rules/quotas.h"
 #include "filters/ledger/rules/refusal_pace.h"
+#include "filters/ledger/shared_counts.h"
 #include "proxy/base/send_permit.h"
 
 namespace recourse {
@@ -23,10 +24,12 @@ struct LocalFacts {
   QuotaUsage callers{};
   RefusalPace refusals{};
   ReplayCounts replays{};
-  std::size_t open = 0;   // operations of this process that are not over
-  std::size_t owned = 0;  // work that waits longer than a call, and is this process's; at least
+  std::size_t open = 0;      // operations of this process that are not over
+  bool is_restored = false;  // the database went back, and nobody has accepted that: begins nothing
+  std::size_t owned = 0;     // work that waits longer than a call, and is this process's; at least
   std::shared_ptr<SendPermit> permit{};  // of what its stream begins; null: it needs none
   std::array<std::uint64_t, kQuotaKindCount> quota_refusals{};
+  SharedLedgerCounts shared{};  // but for takeovers, and whether it is up
   // Rows are dated by the database's clock as it was at the start, and by what was lived through
   // since then.
   MonoTime started{};

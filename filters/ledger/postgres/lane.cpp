@@ -55,7 +55,10 @@ std::expected<void, std::string> PgLane::Start() {
 }
 
 void PgLane::SetTaking(bool is_taking) {
-  if (is_taking_.exchange(is_taking) == is_taking) return;
+  if (is_taking_.exchange(is_taking) != is_taking) Beat();
+}
+
+void PgLane::Beat() {
   {
     const std::lock_guard lock(mutex_);
     counts_work_ = true;
@@ -230,8 +233,15 @@ LedgerStats PgLane::Stats() const {
   return stats_;
 }
 
+SharedLedgerCounts PgLane::Counts() const {
+  const std::lock_guard lock(mutex_);
+  return counts_;
+}
+
 void PgLane::Publish() {
   const std::lock_guard lock(mutex_);
+  counts_ = local_.shared;
+  counts_.is_up = !away_since_;
   stats_.last_id = store_.head();
   stats_.head = store_.chain();
   stats_.identity = store_.identity();
@@ -239,6 +249,7 @@ void PgLane::Publish() {
   stats_.rows = UnpackRowId(store_.head()).number;
   stats_.epoch = 1;
   stats_.running = local_.open;
+  stats_.restored = local_.is_restored;
   stats_.operations = batches_.operations();
   stats_.oldest_pending_ms = batches_.OldestMs();
   stats_.commits = batches_.commits();

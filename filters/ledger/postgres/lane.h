@@ -42,8 +42,12 @@ class PgLane {
   // While something of a dead process is being taken over this one is watched, and from then on
   // for what has become its work. Thread-safe.
   void SetTaking(bool is_taking);
-  bool is_away() const;       // the database; thread-safe
-  LedgerStats Stats() const;  // thread-safe; what this process knows by itself
+  bool is_away() const;  // the database; thread-safe
+  // It sends a batch, if only an empty one, and so finds out what has become of its stream.
+  // Thread-safe.
+  void Beat();
+  LedgerStats Stats() const;          // thread-safe; what this process knows by itself
+  SharedLedgerCounts Counts() const;  // thread-safe; but for takeovers
   // Before the first verb.
   void set_observer(std::function<void(double, std::size_t)> observer) {
     batches_.set_observer(std::move(observer));
@@ -89,6 +93,7 @@ class PgLane {
   bool is_stopping_ = false;              // guarded by mutex_
   std::optional<MonoTime> away_since_{};  // guarded by mutex_
   LedgerStats stats_;                     // guarded by mutex_
+  SharedLedgerCounts counts_;             // guarded by mutex_
 
   std::thread thread_;
 };

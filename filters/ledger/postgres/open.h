@@ -11,6 +11,13 @@
 
 namespace recourse {
 
+// Who keeps what is remembered no longer than a rule says.
+class PgRuleTaker {
+ public:
+  virtual ~PgRuleTaker() = default;
+  virtual void SetRule(const LedgerRule& rule) = 0;
+};
+
 struct PgLedgerOptions {
   PgStoreOptions store{};
   std::shared_ptr<const LedgerKeys> keys{};  // null: rows are written in clear
@@ -19,6 +26,7 @@ struct PgLedgerOptions {
   // While it is, so much of answers waits in memory to be written; what has no room is forgotten,
   // as an answer that is too large. What became of the call is not.
   std::size_t kept_bytes_max = 64U << 20;
+  std::shared_ptr<PgRuleTaker> keeper{};  // null: nothing is ever removed
 };
 
 // Fails with one line for people that says what is wrong and what to do. `clock` outlives it.

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "filters/ledger/postgres/placed_log.h"
+#include "filters/ledger/postgres/schema.h"
 #include "filters/ledger/queries/flow_queries.h"
 #include "filters/ledger/queries/log_queries.h"
 
@@ -32,6 +33,14 @@ Result<std::optional<FlowState>> PgOperatorsLedger::FindFlow(std::uint64_t numbe
 Result<std::vector<FlowState>> PgOperatorsLedger::NewestFlows(std::size_t limit) {
   PgPlacedLog log(reader_, of_.group);
   return recourse::NewestFlows(log, limit, ToUnixMillis(of_.clock.WallNow()));
+}
+
+std::expected<void, std::string> PgOperatorsLedger::AcceptRestoredBackup() {
+  auto connection = PgConnection::Open(of_.connection);
+  if (!connection) return std::unexpected(connection.error());
+  const auto accepted = AcceptPgRestored(**connection, {});
+  if (!accepted) return std::unexpected(accepted.error());
+  return {};
 }
 
 }  // namespace recourse

@@ -20,6 +20,7 @@ class PgOperatorsLedger : public Ledger, public OperationLister {
   Result<OperationPage> Operations(const OperationFilter& filter) override;
   Result<std::optional<FlowState>> FindFlow(std::uint64_t number) override;
   Result<std::vector<FlowState>> NewestFlows(std::size_t limit) override;
+  std::expected<void, std::string> AcceptRestoredBackup() override;
 
  protected:
   struct Of {

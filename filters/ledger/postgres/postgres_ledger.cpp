@@ -12,7 +12,6 @@
 #include "filters/ledger/postgres/waits.h"
 #include "filters/ledger/queries/log_queries.h"
 #include "proxy/base/limits.h"
-#include "proxy/base/log/log.h"
 
 namespace recourse {
 namespace {
@@ -71,7 +70,8 @@ constexpr PgStatement kCounts{
     "w.number"
     " JOIN operation o ON o.key = f.key WHERE w.grp = $1::text AND w.kind = 1),"
     " (SELECT sum(pg_total_relation_size(c.oid))::bigint FROM pg_class c"
-    " WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r')"};
+    " WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r'),"
+    " (SELECT restored_at IS NOT NULL FROM ledger)"};
 
 // Of a dead process's operations; waits. They go out in one batch. What has moved on meanwhile is
 // none of a dead process's any more.
@@ -113,7 +113,9 @@ PostgresLedger::PostgresLedger(PgLedgerOptions options, const Clock& clock)
                         .record =
                             [this](std::vector<Transition> moves) {
                               return RecordLost(*this, std::move(moves));
-                            }},
+                            },
+                        .acknowledged = [this] { return lane_.Stats().last_id; },
+                        .behind = [this] { lane_.Beat(); }},
               .own = [this] { return lane_.stream(); },
               .taking = [this](bool is_taking) { lane_.SetTaking(is_taking); },
               .took =
@@ -286,6 +288,7 @@ VerifyReport PostgresLedger::Verify() {
 LedgerStats PostgresLedger::Stats() {
   const auto counts = reader().Ask(kCounts, PgArguments().Bytes(options_.store.group));
   LedgerStats stats = lane_.Stats();
+  answers_ = counts.has_value();
   if (!counts) return stats;
   const PgRows& row = counts->front();
   stats.uncertain = row.Number(0, 0);
@@ -298,11 +301,19 @@ LedgerStats PostgresLedger::Stats() {
     stats.oldest_pending_ms = unknown_ms;
   }
   stats.used_bytes = row.Number(0, 6);
+  stats.restored = row.Int(0, 7) != 0;
   return stats;
 }
 
-void PostgresLedger::SetRule(const LedgerRule& /*rule*/) {
-  Log(LogLevel::kWarn, "a ledger in a database removes nothing yet: `retention` does nothing");
+SharedLedgerCounts PostgresLedger::SharedCounts() {
+  SharedLedgerCounts counts = lane_.Counts();
+  counts.is_up = counts.is_up && answers_;
+  counts.takeovers = watch_.takeovers();
+  return counts;
+}
+
+void PostgresLedger::SetRule(const LedgerRule& rule) {
+  if (options_.keeper != nullptr) options_.keeper->SetRule(rule);
 }
 
 void PostgresLedger::OnTakeOver(std::function<void()> told) {

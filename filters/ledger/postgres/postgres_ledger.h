@@ -19,7 +19,9 @@
 
 namespace recourse {
 
-class PostgresLedger final : public PgOperatorsLedger, public LedgerAuditor {
+class PostgresLedger final : public PgOperatorsLedger,
+                             public LedgerAuditor,
+                             public SharedLedgerCounter {
  public:
   // `clock` outlives the ledger.
   PostgresLedger(PgLedgerOptions options, const Clock& clock);
@@ -55,6 +57,7 @@ class PostgresLedger final : public PgOperatorsLedger, public LedgerAuditor {
                                       std::size_t limit) override;
   VerifyReport Verify() override;
   LedgerStats Stats() override;
+  SharedLedgerCounts SharedCounts() override;
   void SetRule(const LedgerRule& rule) override;
   void OnCommit(std::function<void(double seconds, std::size_t rows)> observer) override;
   void OnTakeOver(std::function<void()> told) override;
@@ -67,6 +70,7 @@ class PostgresLedger final : public PgOperatorsLedger, public LedgerAuditor {
   const Clock& clock_;
   std::atomic<std::size_t> beginning_{0};   // calls that wait to
   std::atomic<std::size_t> kept_bytes_{0};  // of answers that wait to be written
+  std::atomic<bool> answers_ = true;  // the database, when its counts were asked for
   PgLane lane_;
   std::mutex take_over_mutex_;
   std::function<void()> on_take_over_;  // guarded by take_over_mutex_

@@ -18,6 +18,9 @@ constexpr PgStatement kEnd{"end_of_streams",
                            "SELECT stream, head FROM stream WHERE $1::bigint IN (0, stream)"
                            " ORDER BY stream DESC LIMIT 1"};
 
+constexpr PgStatement kBase{"base_of_stream",
+                            "SELECT base, base_chain FROM stream WHERE stream = $1::bigint"};
+
 constexpr std::size_t kScanRows = 256;
 
 class PgLogReader final : public EventLog::Reader {
@@ -98,7 +101,18 @@ std::uint64_t PgEventLog::last_seq() {
 }
 
 LogBase PgEventLog::base() {
-  return {.first_seq = PackRowId({static_cast<std::uint32_t>(stream_), 1}), .prev_hash = {}};
+  RowId first{.stream = static_cast<std::uint32_t>(stream_), .number = 1};
+  LogBase base;
+  const auto rows = reader_.Ask(kBase, PgArguments().Int(AsInt(stream_)));
+  if (rows && rows->front().size() == 1) {
+    first.number = rows->front().Number(0, 0) + 1;
+    const std::string_view hash = rows->front().Bytes(0, 1);
+    if (hash.size() == base.prev_hash.size()) {
+      std::copy(hash.begin(), hash.end(), base.prev_hash.begin());
+    }
+  }
+  base.first_seq = PackRowId(first);
+  return base;
 }
 
 }  // namespace recourse

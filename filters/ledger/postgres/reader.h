@@ -26,7 +26,7 @@ class PgReader {
 };
 
 // Rows by their ids, of one stream or, with 0, of all one after the other; read only.
-class PgEventLog final : public EventLog {
+class PgEventLog : public EventLog {
  public:
   PgEventLog(PgReader& reader, std::uint64_t stream) : reader_(reader), stream_(stream) {}
 

@@ -125,6 +125,14 @@ CREATE TABLE IF NOT EXISTS policy (
   grp text NOT NULL,
   version text NOT NULL,
   bytes bytea NOT NULL DEFAULT ''::bytea);
+-- Version 2. While the ledger is restored and nobody has accepted that, streams are held: they
+-- begin nothing. Rows up to `base` are removed, and that one's hash stands here.
+ALTER TABLE ledger ADD COLUMN IF NOT EXISTS restored_at timestamptz;
+ALTER TABLE ledger ADD COLUMN IF NOT EXISTS accepted_at timestamptz;
+ALTER TABLE ledger ADD COLUMN IF NOT EXISTS accepted_why text NOT NULL DEFAULT '';
+ALTER TABLE stream ADD COLUMN IF NOT EXISTS held boolean NOT NULL DEFAULT false;
+ALTER TABLE stream ADD COLUMN IF NOT EXISTS base bigint NOT NULL DEFAULT 0;
+ALTER TABLE stream ADD COLUMN IF NOT EXISTS base_chain bytea NOT NULL DEFAULT ''::bytea;
 )sql";
 
 std::expected<void, std::string> MigrationFailed(PgConnection& connection,
@@ -155,9 +163,14 @@ std::expected<void, std::string> MigratePgSchema(PgConnection& connection) {
 
 std::expected<PgLedgerFacts, std::string> ReadPgLedgerFacts(PgConnection& connection) {
   static constexpr PgStatement kFacts{
-      "ledger_facts", "SELECT identity, schema_version, min_writer, install_id FROM ledger"};
+      "ledger_facts",
+      "SELECT identity, schema_version, min_writer, install_id, restored_at IS NOT NULL"
+      " FROM ledger"};
   connection.Queue(kFacts);
   const auto answered = connection.Run();
+  const std::string older =
+      "the ledger's tables are of an older version: run recourse ledger migrate --ledger URL";
+  if (!answered && answered.error().sqlstate == "42703") return std::unexpected(older);
   if (!answered && answered.error().sqlstate != "42P01") {
     return std::unexpected("the ledger's database: " + answered.error().text);
   }
@@ -169,20 +182,33 @@ std::expected<PgLedgerFacts, std::string> ReadPgLedgerFacts(PgConnection& connec
   PgLedgerFacts facts{.identity = {},
                       .schema_version = static_cast<int>(row.Int(0, 1)),
                       .min_writer = static_cast<int>(row.Int(0, 2)),
-                      .install_id = std::string(row.Bytes(0, 3))};
+                      .install_id = std::string(row.Bytes(0, 3)),
+                      .is_restored = row.Int(0, 4) != 0};
   const std::string_view identity = row.Bytes(0, 0);
   if (identity.size() != facts.identity.size()) {
     return std::unexpected("the ledger in this database has no identity");
   }
   std::copy(identity.begin(), identity.end(), facts.identity.begin());
-  if (facts.schema_version < kPgSchemaVersion) {
-    return std::unexpected(
-        "the ledger's tables are of an older version: run recourse ledger migrate --ledger URL");
-  }
+  if (facts.schema_version < kPgSchemaVersion) return std::unexpected(older);
   if (facts.min_writer > kPgSchemaVersion) {
     return std::unexpected("the ledger is written by a later version of recourse by now");
   }
   return facts;
+}
+
+std::expected<bool, std::string> AcceptPgRestored(PgConnection& connection, std::string_view why) {
+  static constexpr PgStatement kAccept{
+      "accept_restored",
+      "UPDATE ledger SET restored_at = NULL, accepted_at = now(), accepted_why = $1::text"
+      " WHERE restored_at IS NOT NULL RETURNING 1"};
+  // A statement of its own: it sees the streams that were begun while the first one waited.
+  static constexpr PgStatement kRelease{"release_streams",
+                                        "UPDATE stream SET held = false WHERE held"};
+  connection.Queue(kAccept, PgArguments().Bytes(why));
+  connection.Queue(kRelease);
+  const auto done = connection.Run();
+  if (!done) return std::unexpected("the ledger's database: " + done.error().text);
+  return done->front().size() == 1;
 }
 
 }  // namespace recourse

@@ -5,13 +5,14 @@
 #include <cstdint>
 #include <expected>
 #include <string>
+#include <string_view>
 
 #include "filters/ledger/postgres/connection.h"
 #include "proxy/base/crypto/hash.h"
 
 namespace recourse {
 
-inline constexpr int kPgSchemaVersion = 1;
+inline constexpr int kPgSchemaVersion = 2;
 
 // Stored as numbers: never renumber.
 enum class StreamState : std::uint8_t {
@@ -30,8 +31,9 @@ enum class WorkKind : std::uint8_t {
 struct PgLedgerFacts {
   Digest identity{};
   int schema_version = 0;
-  int min_writer = 0;      // the oldest version of the schema that may still write
-  std::string install_id;  // empty: nobody has written yet
+  int min_writer = 0;        // the oldest version of the schema that may still write
+  std::string install_id;    // empty: nobody has written yet
+  bool is_restored = false;  // it was put back to an older state, and nobody has accepted that
 };
 
 // Creates what is missing, in one transaction. The role needs the right to create tables in the
@@ -40,5 +42,9 @@ std::expected<void, std::string> MigratePgSchema(PgConnection& connection);
 
 // Fails with a line for people where there is no ledger, or none that this version may write.
 std::expected<PgLedgerFacts, std::string> ReadPgLedgerFacts(PgConnection& connection);
+
+// Somebody has found out what was done since the state that the database was put back to: calls
+// are begun again. False: there was nothing to accept. Fails with a line for people.
+std::expected<bool, std::string> AcceptPgRestored(PgConnection& connection, std::string_view why);
 
 }  // namespace recourse

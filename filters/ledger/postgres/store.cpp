@@ -19,9 +19,9 @@ constexpr PgStatement kNow{"now_ms",
                            "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"};
 constexpr PgStatement kPutStream{
     "put_stream",
-    "INSERT INTO stream (stream, grp, pod, version, head, chain, low, place)"
-    " VALUES ($1::bigint, $2::text, $3::text, $4::text, 1, $5::bytea, 2,"
-    " nextval('place') << 12)"};
+    "INSERT INTO stream (stream, grp, pod, version, head, chain, low, place, held)"
+    " SELECT $1::bigint, $2::text, $3::text, $4::text, 1, $5::bytea, 2, nextval('place') << 12,"
+    " restored_at IS NOT NULL FROM ledger FOR SHARE RETURNING held"};
 constexpr PgStatement kPutEpoch{
     "put_epoch",
     "INSERT INTO event (stream, number, day, place, won, kind, grp, at, bytes)"
@@ -38,11 +38,53 @@ constexpr PgStatement kEndIdle{
     " AND s.at < now() - interval '1 day'"
     " AND NOT EXISTS (SELECT 1 FROM work w WHERE w.owner = s.stream)"};
 constexpr PgStatement kFind{
-    "find_stream", "SELECT state, head, chain FROM stream WHERE stream = $1::bigint FOR UPDATE"};
+    "find_stream",
+    "SELECT state, head, chain, place FROM stream WHERE stream = $1::bigint FOR UPDATE"};
+// What this process has seen of numbers is not given again.
+constexpr PgStatement kNoteRestored{"note_restored",
+                                    "UPDATE ledger SET restored_at = coalesce(restored_at, now())"};
+constexpr PgStatement kHoldStreams{"hold_streams", "UPDATE stream SET held = true WHERE NOT held"};
+constexpr PgStatement kKeepNumbers{
+    "keep_numbers",
+    "SELECT setval('stream_number', greatest(nextval('stream_number'), $1::bigint)),"
+    " setval('place', greatest(nextval('place'), $2::bigint))"};
 
 void LogRefusal(const PgFailure& failure) {
   Log(LogLevel::kError, "the ledger's database refuses a batch",
       {{"sqlstate", failure.sqlstate}, {"reason", failure.text}});
+}
+
+// What this process was told last that its stream ends with.
+struct OwnEnd {
+  std::uint64_t head = 0;   // id of the row
+  std::uint64_t place = 0;  // of a row before it
+  const Digest& chain;
+};
+
+// Whether `found` (kFind) still has that; if not, the database went back, which everybody is told.
+// nullopt: it is away.
+std::optional<bool> CheckEnd(PgConnection& connection, const OwnEnd& own, const PgRows& found) {
+  const RowId last = UnpackRowId(own.head);
+  const std::uint64_t head = found.size() == 1 ? found.Number(0, 1) : 0;
+  const bool is_other = head == last.number && found.Bytes(0, 2) != AsView(own.chain);
+  if (head >= last.number && !is_other) return true;
+  connection.Queue(kNoteRestored);
+  connection.Queue(kHoldStreams);
+  connection.Queue(kKeepNumbers, PgArguments().Int(last.stream).Int(AsInt((own.place >> 12) + 1)));
+  if (!connection.Run()) return std::nullopt;
+  Log(LogLevel::kError,
+      "the ledger's database was put back to an older state: what was done after that is not "
+      "remembered, and would be done again by a repeat; new writes are refused until somebody has "
+      "accepted that",
+      {{"last_row", PrintRowId(own.head)},
+       {"do", "find out what was done since, then run: recourse ledger accept"}});
+  return false;
+}
+
+std::optional<bool> LookForEnd(PgConnection& connection, const OwnEnd& own) {
+  connection.Queue(kFind, PgArguments().Int(UnpackRowId(own.head).stream));
+  const auto found = connection.Run();
+  return found ? CheckEnd(connection, own, found->front()) : std::nullopt;
 }
 
 void Shorten(Event& event) {
@@ -81,7 +123,15 @@ std::expected<void, std::string> PgStore::Connect() {
         "the ledger in the database belongs to another install.secret: calls would be taken for "
         "others; give every pod of the group the same --install-secret-file");
   }
-  return stream_ != 0 ? std::expected<void, std::string>() : BeginStream();
+  if (stream_ == 0) return BeginStream();
+  if (in_doubt_) return {};
+  const auto is_there = LookForEnd(*connection_, {head_, written_place_, chain_});
+  if (!is_there) {
+    connection_.reset();
+    return std::unexpected("the ledger's database does not answer");
+  }
+  if (!*is_there) local_.is_restored = true;
+  return {};
 }
 
 std::expected<void, std::string> PgStore::BeginStream() {
@@ -108,7 +158,9 @@ std::expected<void, std::string> PgStore::BeginStream() {
                                      .Bytes(options_.version)
                                      .Bytes(AsView(chain)));
   connection_->Queue(kPutEpoch, PgArguments().Int(AsInt(stream)).Bytes(row));
-  if (auto done = connection_->Run(); !done) return std::unexpected(done.error().text);
+  const auto done = connection_->Run();
+  if (!done) return std::unexpected(done.error().text);
+  local_.is_restored = done->front().Int(0, 0) != 0;
   stream_ = stream;
   head_ = first;
   chain_ = chain;
@@ -147,7 +199,11 @@ BatchEnd PgStore::Rollback(const PgFailure& failure) {
   if (!connection_->Run()) connection_.reset();
   // Another stream has made the same row new in between.
   const bool is_race = failure.is_conflict() || failure.sqlstate == "23505";
-  if (!is_race) LogRefusal(failure);
+  if (is_race) {
+    ++local_.shared.retries[failure.sqlstate];
+  } else {
+    LogRefusal(failure);
+  }
   return is_race ? BatchEnd::kAgain : BatchEnd::kAway;
 }
 
@@ -158,11 +214,17 @@ std::expected<void, BatchEnd> PgStore::Lock(std::vector<PlannedRows>& plans, std
   const auto found = TakePgLocks(*locked);
   if (!found) {
     connection_->Queue(kPgRollback);
-    if (!connection_->Run()) connection_.reset();
-    return std::unexpected(BatchEnd::kFenced);
+    const auto is_there = connection_->Run()
+                              ? LookForEnd(*connection_, {head_, written_place_, chain_})
+                              : std::nullopt;
+    if (!is_there) connection_.reset();
+    return std::unexpected(is_there ? BatchEnd::kFenced : BatchEnd::kAway);
   }
   place = found->place;
-  for (PlannedRows& planned : plans) planned.has_lost = !found->Hold(planned);
+  local_.is_restored = found->is_held;
+  for (PlannedRows& planned : plans) {
+    planned.has_lost = (planned.begins && found->is_held) || !found->Hold(planned);
+  }
   return {};
 }
 
@@ -254,7 +316,8 @@ std::optional<BatchEnd> PgStore::CommitAtOnce(std::vector<PlannedRows>& plans,
                 .head = UnpackRowId(built.head).number,
                 .low = LowOf(built),
                 .open = built.open.size() + local_.owned,
-                .chain = built.chain},
+                .chain = built.chain,
+                .begins = std::ranges::any_of(plans, &PlannedRows::begins)},
                PgReadAndMadeOf(plans));
   QueueWrites(plans, built);
   const auto done = connection_->Run();
@@ -267,7 +330,10 @@ std::optional<BatchEnd> PgStore::CommitAtOnce(std::vector<PlannedRows>& plans,
   if (failure.kind == PgFailure::Kind::kUnknown) return Doubt(failure, std::move(built));
   const bool was_first =
       failure.is_conflict() || failure.sqlstate == "23505" || failure.sqlstate == "22012";
-  if (was_first) return std::nullopt;
+  if (was_first) {
+    ++local_.shared.retries[failure.sqlstate];
+    return std::nullopt;
+  }
   LogRefusal(failure);
   return BatchEnd::kAway;
 }
@@ -294,6 +360,7 @@ BatchEnd PgStore::CommitLocked(std::vector<PlannedRows>& plans, const std::vecto
 }
 
 BatchEnd PgStore::Doubt(const PgFailure& failure, Built built) {
+  ++local_.shared.in_doubt;
   Log(LogLevel::kWarn, "the ledger's database did not confirm a batch", {{"reason", failure.text}});
   in_doubt_ = std::move(built);
   connection_.reset();
@@ -350,6 +417,11 @@ std::optional<BatchEnd> PgStore::Resolve() {
     built.place = row.Number(0, 3);
     Adopt(std::move(built));
     return BatchEnd::kDone;
+  }
+  if (!CheckEnd(*connection_, {head_, written_place_, chain_}, row)) {
+    in_doubt_ = std::move(built);
+    connection_.reset();
+    return std::nullopt;
   }
   const bool is_ours = row.size() == 1 && row.Number(0, 1) == UnpackRowId(head_).number &&
                        row.Int(0, 0) == static_cast<int>(StreamState::kLive);

@@ -44,6 +44,7 @@ struct PlannedRows {
   Changes changes;
   const Versions* read = nullptr;
   std::uint64_t first = 0;  // id of its first row
+  bool begins = false;      // a call, which may be held back
   bool has_lost = false;
   std::optional<Error> failed{};  // it cannot be written at all
 };

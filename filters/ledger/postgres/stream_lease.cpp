@@ -13,6 +13,8 @@ constexpr PgStatement kHandOver{
     " (SELECT 1 FROM work WHERE owner = $1::bigint) THEN 2 ELSE 3 END"
     " WHERE stream = $1::bigint AND state = 1"};
 
+constexpr PgStatement kHeld{"held", "SELECT held FROM stream WHERE stream = $1::bigint"};
+
 std::size_t NewWorkIn(const std::vector<PlannedRows>& plans) {
   std::ptrdiff_t count = 0;
   for (const PlannedRows& planned : plans) {
@@ -59,6 +61,13 @@ bool PgStreamLease::CountWork(bool is_taking) {
   if (!owned) return false;
   local_.owned = owned->front().Number(0, 0) + (is_taking ? 1 : 0);
   return true;
+}
+
+void PgStreamLease::LookRestored() {
+  if (!local_.is_restored) return;
+  store_.connection().Queue(kHeld, PgArguments().Int(AsInt(store_.stream())));
+  const auto held = store_.connection().Run();
+  if (held && held->front().size() == 1) local_.is_restored = held->front().Int(0, 0) != 0;
 }
 
 void PgStreamLease::HandOver() {

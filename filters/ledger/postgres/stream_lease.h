@@ -28,6 +28,8 @@ class PgStreamLease {
   std::optional<BootClock::duration> BeatIn(bool is_taking) const;
   // Counts what waits longer than a call and is this process's to do. False: the database is away.
   bool CountWork(bool is_taking);
+  // While the ledger is restored: whether somebody has accepted that by now.
+  void LookRestored();
   // Nobody has to wait until this process is taken for dead.
   void HandOver();
 

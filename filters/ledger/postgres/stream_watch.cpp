@@ -12,11 +12,13 @@
 namespace recourse {
 namespace {
 
-// How many live; beside it each that has something open, or was declared dead.
+// How many live; beside it each that has something open, or was declared dead, and where the asking
+// one's ends.
 constexpr PgStatement kStreamsOfGroup{
     "streams",
     "SELECT n.live, s.stream, s.state::bigint, coalesce(s.taken_by, 0),"
-    " coalesce(t.state, 3)::bigint"
+    " coalesce(t.state, 3)::bigint,"
+    " (SELECT head FROM stream WHERE stream = $2::bigint)"
     " FROM (SELECT count(*) AS live FROM stream WHERE grp = $1::text AND state = 1) AS n"
     " LEFT JOIN stream s ON s.grp = $1::text AND s.state < 3 AND (s.state = 2 OR s.open > 0)"
     " LEFT JOIN stream t ON t.stream = s.taken_by"};
@@ -75,11 +77,14 @@ Result<PgRows> PgStreamTable::Ask(const PgStatement& statement, const PgArgument
 }
 
 Result<StreamTable::Listed> PgStreamTable::List() {
-  const auto rows = Ask(kStreamsOfGroup, PgArguments().Bytes(parts_.group));
+  const RowId own = UnpackRowId(parts_.acknowledged ? parts_.acknowledged() : 0);
+  const auto rows = Ask(kStreamsOfGroup, PgArguments().Bytes(parts_.group).Int(own.stream));
   if (!rows) return std::unexpected(rows.error());
   Listed listed;
+  std::uint64_t own_head = 0;
   for (int row = 0; row < rows->size(); ++row) {
     listed.processes = rows->Number(row, 0);
+    own_head = rows->Number(row, 5);
     if (rows->IsNull(row, 1)) continue;
     const std::uint64_t stream = rows->Number(row, 1), taken_by = rows->Number(row, 3);
     if (rows->Int(row, 2) == 1) {
@@ -88,6 +93,7 @@ Result<StreamTable::Listed> PgStreamTable::List() {
       listed.abandoned.push_back({stream, taken_by});
     }
   }
+  if (own_head < own.number && parts_.behind) parts_.behind();
   return listed;
 }
 
@@ -195,6 +201,7 @@ void PgStreamWatch::Run() {
     const std::uint64_t before = keeper->takeovers();
     next = keeper->Step();
     parts_.taking(keeper->is_taking());
+    takeovers_ += keeper->takeovers() - before;
     if (keeper->takeovers() != before && parts_.took) parts_.took();
   }
 }

@@ -1,7 +1,9 @@
 // The thread that watches the group's processes, and takes over what dead ones have left.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -28,6 +30,10 @@ class PgStreamTable final : public StreamTable {
     // Makes them durable under that stream, and waits for it. One that came too late, as the
     // operation has moved on, is no failure.
     std::function<Result<void>(std::vector<Transition>)> record;
+    // The last row of this process that was acknowledged; thread-safe. And what happens where the
+    // database turns out not to have it: it went back to an older state.
+    std::function<std::uint64_t()> acknowledged{};
+    std::function<void()> behind{};
   };
   explicit PgStreamTable(Parts parts) : parts_(std::move(parts)) {}
 
@@ -63,12 +69,14 @@ class PgStreamWatch {
   ~PgStreamWatch();
 
   void Start();
+  std::uint64_t takeovers() const { return takeovers_; }  // thread-safe
 
  private:
   void Run();
   bool WaitUntil(MonoTime when);
 
   const Parts parts_;
+  std::atomic<std::uint64_t> takeovers_ = 0;
   SystemRandom random_;
   std::mutex mutex_;
   std::condition_variable wake_;

@@ -51,6 +51,8 @@ class PgVerb {
   virtual Executor* executor() const = 0;
   // Whether it begins a call: nothing was sent for it, and its caller may come again.
   virtual bool begins() const { return false; }
+  // Whether it is refused while the ledger is restored and nobody has accepted that.
+  virtual bool may_be_held_back() const { return false; }
   // Its waiter has been told that it did not happen. If it did, what it began was not sent.
   virtual void Abandon() {}
   virtual std::optional<AttemptId> abandoned() const { return std::nullopt; }
@@ -83,6 +85,9 @@ class PgBegin final : public PgVerb {
   Job Fail(const Error& error) override;
   Executor* executor() const override { return wait_->executor; }
   bool begins() const override { return true; }
+  bool may_be_held_back() const override {
+    return wait_->operation.event.verdict == ObserveVerdict::kNone;
+  }
   void Abandon() override;
   std::optional<AttemptId> abandoned() const override { return abandoned_; }
   // Only what is new may be guessed.

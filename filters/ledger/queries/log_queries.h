@@ -24,7 +24,8 @@ FlowMoved MovedOf(const RowHead& head, FlowState state);
 VerifyReport VerifyLog(EventLog& log, const SharedKeys& keys, std::uint64_t last_id,
                        const Digest& head);
 
-// The same without a key and without a head to compare with: opens no seal.
+// The same without a key, and without a head to compare with: opens no seal.
+VerifyReport VerifyChain(EventLog& log, std::uint64_t last_id, const Digest& head);
 VerifyReport VerifyChain(EventLog& log);
 
 }  // namespace recourse

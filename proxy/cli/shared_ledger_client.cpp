@@ -1,0 +1,199 @@
+#include "proxy/cli/shared_ledger_client.h"
+
+#include <fmt/format.h>
+
+#include <expected>
+#include <memory>
+#include <ostream>
+#include <utility>
+#include <vector>
+
+#include "filters/ledger/model/row_id.h"
+#include "filters/ledger/open/shared.h"
+#include "filters/ledger/open/shared_audit.h"
+#include "filters/ledger/rows/row_codec.h"
+#include "filters/ledger/seal/key_ring.h"
+#include "policy/uri/ledger_url.h"
+#include "proxy/admin/views/event_view.h"
+#include "proxy/admin/views/row_view.h"
+#include "proxy/base/crypto/aead.h"
+#include "proxy/base/json/json_object.h"
+#include "proxy/base/limits.h"
+#include "proxy/base/random.h"
+#include "proxy/cli/api_call.h"
+#include "proxy/cli/row_export.h"
+#include "proxy/config/config.h"
+#include "proxy/config/files.h"
+
+namespace recourse {
+namespace {
+
+std::expected<SharedLedger, int> SharedOf(const SharedLedgerArguments& args, std::ostream& err) {
+  auto url = ParseLedgerUrl(args.ledger);
+  if (url && url->is_shared()) return SharedLedger{std::move(*url), args.password_file};
+  err << "recourse: --ledger: "
+      << (url ? "it is no ledger in a database, which alone has tables" : url.error()) << "\n";
+  return std::unexpected(kExitUsage);
+}
+
+int FailLedger(std::ostream& err, const std::string& why) {
+  err << "recourse: " << why << "\n";
+  return kExitLedger;
+}
+
+int PrintSaid(const std::expected<std::string, std::string>& said, std::ostream& out,
+              std::ostream& err) {
+  if (!said) return FailLedger(err, said.error());
+  out << *said << "\n";
+  return kExitOk;
+}
+
+// Null: none was named.
+FileResult<SharedKeys> KeysOf(const std::string& file) {
+  if (file.empty()) return SharedKeys();
+  static SystemRandom random;  // of the keys, which only open here
+  auto text = ReadPrivateFile(file, limits::kKeyFileBytesMax);
+  if (!text) return std::unexpected("--ledger-key-file: " + text.error());
+  auto ring = KeyRing::Parse(*text);
+  Wipe(*text);
+  if (!ring) return std::unexpected("--ledger-key-file: " + file + ": " + ring.error());
+  return std::make_shared<LedgerKeys>(std::move(*ring), random);
+}
+
+using Audit = std::expected<std::unique_ptr<SharedAudit>, int>;
+
+Audit OpenAudit(const SharedLedgerArguments& args, std::ostream& err) {
+  const auto ledger = SharedOf(args, err);
+  if (!ledger) return std::unexpected(ledger.error());
+  auto keys = KeysOf(args.key_file);
+  if (!keys) {
+    err << "recourse: " << keys.error() << "\n";
+    return std::unexpected(kExitUsage);
+  }
+  auto audit = SharedAudit::Open(*ledger, std::move(*keys));
+  if (!audit) return std::unexpected(FailLedger(err, audit.error()));
+  return std::move(*audit);
+}
+
+void PrintReport(const SharedStream& stream, const VerifyReport& report, std::ostream& out) {
+  const std::string of = fmt::format("stream {} ({}, {})", stream.stream, stream.group, stream.pod);
+  if (!report.ok) {
+    out << "BROKEN: " << of << ": " << report.problem << "\n";
+    return;
+  }
+  out << "ok: " << of << ": " << report.rows << " rows, chain head " << report.head << "\n";
+  if (!report.base.empty()) {
+    out << "rows before " << PrintRowId(report.first_id)
+        << " were removed by retention; chain base " << report.base << "\n";
+  }
+}
+
+struct Checked {
+  const SharedStream& stream;
+  VerifyReport report;
+};
+
+std::string JsonOf(const std::vector<Checked>& all, bool ok, std::uint64_t rows,
+                   const std::string& problem) {
+  return ObjectText([&](JsonObject& json) {
+    json.Bool("ok", ok);
+    json.Number("rows", rows);
+    json.Text("problem", problem);
+    json.Objects("streams", all, [](JsonObject& one, const Checked& checked) {
+      one.Number("stream", checked.stream.stream);
+      one.Text("group", checked.stream.group);
+      one.Text("pod", checked.stream.pod);
+      one.Raw("report", ToJson(checked.report));
+    });
+  });
+}
+
+std::expected<std::uint64_t, std::string> ExportStream(SharedAudit& audit,
+                                                       const SharedStream& stream,
+                                                       std::ostream& out) {
+  const std::uint64_t first = audit.BaseOf(stream).first_seq;
+  RowExport printed(out);
+  std::string hash;
+  std::uint64_t after = first - 1;
+  while (after < stream.last_id) {
+    const auto rows = audit.Rows(stream, after, limits::kAdminPageMax);
+    if (!rows) return std::unexpected(rows.error().detail());
+    if (rows->empty()) return std::unexpected("a row of the ledger cannot be read");
+    std::string lines;
+    for (const LoggedRow& row : *rows) AppendRowLine(lines, row);
+    const RowExport::Begin begin{.ledger = ToHex(audit.identity()),
+                                 .row_format = std::to_string(kRowFormatVersion),
+                                 .after = after,
+                                 .base = ToHex(rows->front().head.prev_hash),
+                                 .stream = stream.stream};
+    if ((hash.empty() && !printed.Print(begin)) || !printed.Print(lines)) {
+      return std::unexpected(std::string(kCannotWriteExport));
+    }
+    after = rows->back().head.seq;
+    hash = ToHex(RowHash(rows->back().bytes));
+  }
+  if (hash.empty()) return 0;
+  if (hash != ToHex(stream.chain)) {
+    return std::unexpected(fmt::format(
+        "stream {} does not end as the table says; run: recourse ledger verify", stream.stream));
+  }
+  if (!printed.PrintEnd(after - first + 1, hash)) {
+    return std::unexpected(std::string(kCannotWriteExport));
+  }
+  return after - first + 1;
+}
+
+}  // namespace
+
+int MigrateLedger(const SharedLedgerArguments& args, std::ostream& out, std::ostream& err) {
+  const auto ledger = SharedOf(args, err);
+  return ledger ? PrintSaid(MigrateSharedLedger(*ledger), out, err) : ledger.error();
+}
+
+int ShowSharedLedger(const SharedLedgerArguments& args, std::ostream& out, std::ostream& err) {
+  const auto ledger = SharedOf(args, err);
+  return ledger ? PrintSaid(SharedLedgerStatus(*ledger), out, err) : ledger.error();
+}
+
+int AcceptSharedLedger(const SharedLedgerArguments& args, const std::string& reason,
+                       std::ostream& out, std::ostream& err) {
+  const auto ledger = SharedOf(args, err);
+  return ledger ? PrintSaid(AcceptSharedLedger(*ledger, reason), out, err) : ledger.error();
+}
+
+int VerifySharedLedger(const SharedLedgerArguments& args, bool as_json, std::ostream& out,
+                       std::ostream& err) {
+  const auto audit = OpenAudit(args, err);
+  if (!audit) return audit.error();
+  bool ok = true;
+  std::uint64_t rows = 0;
+  std::vector<Checked> all;
+  for (const SharedStream& stream : (*audit)->streams()) {
+    const VerifyReport& report = all.emplace_back(stream, (*audit)->Verify(stream)).report;
+    ok = ok && report.ok;
+    rows += report.rows;
+    if (!as_json) PrintReport(stream, report, out);
+  }
+  const auto problem = (*audit)->CheckTables();
+  if (!problem) return FailLedger(err, problem.error());
+  ok = ok && problem->empty();
+  if (as_json) {
+    out << JsonOf(all, ok, rows, *problem) << "\n";
+  } else if (!problem->empty()) {
+    out << "BROKEN: " << *problem << "\n";
+  } else if (ok) {
+    out << "ok: " << all.size() << " streams, " << rows << " rows\n";
+  }
+  return ok ? kExitOk : kExitLedger;
+}
+
+int ExportSharedLedger(const SharedLedgerArguments& args, std::ostream& out, std::ostream& err) {
+  const auto audit = OpenAudit(args, err);
+  if (!audit) return audit.error();
+  for (const SharedStream& stream : (*audit)->streams()) {
+    if (const auto rows = ExportStream(**audit, stream, out); !rows) return Fail(err, rows.error());
+  }
+  return kExitOk;
+}
+
+}  // namespace recourse

@@ -1,0 +1,28 @@
+// The commands that ask the database of a shared ledger itself, and none of its processes.
+#pragma once
+
+#include <iosfwd>
+#include <string>
+
+namespace recourse {
+
+// As they stand on the command line.
+struct SharedLedgerArguments {
+  std::string ledger, password_file;
+  std::string key_file;             // of what is sealed; empty: it stays sealed
+  std::string install_secret_file;  // of an import
+};
+
+// Each prints to `out`, errors to `err`, and gives the exit code. An address that is none of a
+// database is a wrong use.
+int MigrateLedger(const SharedLedgerArguments& args, std::ostream& out, std::ostream& err);
+int ShowSharedLedger(const SharedLedgerArguments& args, std::ostream& out, std::ostream& err);
+int AcceptSharedLedger(const SharedLedgerArguments& args, const std::string& reason,
+                       std::ostream& out, std::ostream& err);
+// Every stream, one after the other. `as_json`: one object, with a report of each.
+int VerifySharedLedger(const SharedLedgerArguments& args, bool as_json, std::ostream& out,
+                       std::ostream& err);
+// One export after the other, each of a stream.
+int ExportSharedLedger(const SharedLedgerArguments& args, std::ostream& out, std::ostream& err);
+
+}  // namespace recourse

@@ -1,0 +1,91 @@
+"""What is done with the database of a shared ledger beside calls: it is checked, exported, and
+found to have been put back."""
+
+import json
+
+import pytest
+
+from support import rawhttp
+from support.postgres import Postgres
+from support.recourse import run_cli
+from test_audit import readers_verifier
+from test_fleet import Pods, write
+
+TABLES = ("ledger", "stream", "operation", "intent", "flow", "event", "work")
+
+
+@pytest.fixture(scope="module")
+def postgres():
+    with Postgres() as running:
+        yield running
+
+
+@pytest.fixture
+def fresh(postgres):
+    url = postgres.database()
+    assert run_cli("ledger", "migrate", "--ledger", url).returncode == 0
+    return url
+
+
+def ledger(command, url, *arguments, code=0):
+    done = run_cli("ledger", command, "--ledger", url, *arguments)
+    assert done.returncode == code, done
+    return done.stdout
+
+
+def test_auditors_check_and_export_all_streams(double, postgres, fresh, tmp_path, token):
+    with Pods(tmp_path, double, fresh) as pods:
+        written = [write(pod, f"/notes/{token}-{i}", f"{token}{i}")
+                   for i, pod in enumerate((pods.a, pods.b))]
+    keys = pods.secrets[2:]
+    verdict = ledger("verify", fresh, *keys)
+    assert verdict.count("ok: stream ") == 2 and "ok: 2 streams, " in verdict, verdict
+    export = ledger("export", fresh, "--format", "ndjson", *keys)
+    rows = [json.loads(line) for line in export.splitlines()]
+    assert [row["kind"] for row in rows].count("export") == 2
+    told = {row["number"]: row["event"]["path"] for row in rows if "event" in row}
+    for i, answer in enumerate(written):
+        assert told[answer.header("Recourse-Event")] == f"/notes/{token}-{i}"
+    check = readers_verifier(tmp_path)
+    lines = export.encode().splitlines(keepends=True)
+    good, said = check(lines)
+    assert good and said.count("ok: ") == 2, said
+    assert not check(lines[:1] + lines[2:])[0] and not check(lines[:-1])[0]
+    assert not check([line for line in lines if b'"kind":"end"' not in line])[0]
+    assert run_cli("ledger", "export", "--ledger", fresh).returncode == 2
+    event = written[0].header("Recourse-Event")
+    stream, number = event.split(".")
+    postgres.sql(fresh, f"UPDATE event SET bytes = set_byte(bytes, 80, 7)"
+                        f" WHERE stream = {stream} AND number = {number}")
+    assert f"BROKEN: stream {stream} " in (said := ledger("verify", fresh, code=78))
+    assert f"row {event}: checksum does not match" in said
+    assert not json.loads(ledger("verify", fresh, "--json", code=78))["ok"]
+
+
+def test_after_a_restore_nobody_begins_anything_until_it_is_accepted(
+    double, postgres, fresh, tmp_path, token
+):
+    def each(statement):
+        postgres.sql(fresh, "; ".join(statement.format(table) for table in TABLES))
+
+    with Pods(tmp_path, double, fresh) as pods:
+        write(pods.a, f"/notes/{token}-kept", f"{token}a")
+        each("CREATE TABLE was_{0} AS SELECT * FROM {0}")
+        write(pods.a, f"/notes/{token}-lost", f"{token}b")
+        each("DELETE FROM {0}; INSERT INTO {0} SELECT * FROM was_{0}")
+        refused = write(pods.a, f"/notes/{token}-c", f"{token}c", status=503)
+        assert refused.outcome == "not_executed"
+        for pod in (pods.a, pods.b):
+            refused = write(pod, f"/notes/{token}-c", f"{token}c", status=503)
+            assert refused.json()["type"].endswith("log-restored"), refused
+            assert "refused: restored from a backup" in pod.cli("status").stdout
+            read = rawhttp.call(pod.port, "GET", f"/notes/{token}-kept")
+            assert read.status < 500, read
+        assert json.loads(ledger("status", fresh))["restored"]
+        assert "ok: new writes" in ledger("accept", fresh, "--reason", "looked at the shop")
+        assert "nothing to accept" in ledger("accept", fresh)
+        for pod in (pods.a, pods.b):
+            write(pod, f"/notes/{token}-{pod.port}", f"{token}d")
+        assert not json.loads(ledger("status", fresh))["restored"]
+        assert postgres.sql(fresh, "SELECT accepted_why FROM ledger") == "looked at the shop\n"
+        ledger("verify", fresh)

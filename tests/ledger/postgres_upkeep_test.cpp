@@ -1,0 +1,361 @@
+// A ledger in PostgreSQL beside its verbs: it is checked by who writes none of it, and notices
+// that its database went back to an older state.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "filters/ledger/ledger.h"
+#include "filters/ledger/model/row_id.h"
+#include "filters/ledger/postgres/connection.h"
+#include "filters/ledger/postgres/open.h"
+#include "filters/ledger/postgres/stream_watch.h"
+#include "filters/ledger/postgres/upkeep/audit.h"
+#include "filters/ledger/postgres/upkeep/keeper.h"
+#include "tests/ledger/ledger_test_support.h"
+#include "tests/ledger/postgres_server.h"
+
+namespace recourse::postgres_upkeep_test {
+namespace {
+
+using Kind = Begun::Kind;
+
+class PostgresUpkeepTest : public testing::Test {
+ protected:
+  Result<Begun> TryBegin(Ledger& ledger, NewOperation call) {
+    return Await(ledger.Begin(std::move(call), executor_), executor_);
+  }
+  Event Dispatch(Ledger& ledger, NewOperation call) {
+    auto begun = TryBegin(ledger, std::move(call));
+    EXPECT_TRUE(begun && begun->commit && Await(begun->commit->Durable(), executor_))
+        << (begun ? "" : begun.error().detail());
+    return begun ? std::move(begun->event) : Event();
+  }
+  Event Record(Ledger& ledger, Transition transition) {
+    auto event = Await(ledger.Record(std::move(transition), executor_), executor_);
+    EXPECT_TRUE(event) << (event ? "" : event.error().detail());
+    return event ? std::move(*event) : Event();
+  }
+  Event Finish(Ledger& ledger, std::string_view key) {
+    return Record(ledger, Success(Dispatch(ledger, Call(key)), "answer"));
+  }
+  void Execute(const std::string& sql) const {
+    auto connection = PgConnection::Open({.url = url_});
+    ASSERT_TRUE(connection);
+    const auto done = (*connection)->Execute(sql);
+    EXPECT_TRUE(done) << (done ? "" : done.error().text);
+  }
+  static std::string Is(std::uint64_t row) {
+    const RowId id = UnpackRowId(row);
+    return " WHERE stream = " + std::to_string(id.stream) +
+           " AND number = " + std::to_string(id.number);
+  }
+  // What is wrong first; empty: nothing.
+  std::string Problem() {
+    const auto streams = ListPgStreams(reader_);
+    EXPECT_TRUE(streams) << streams.error();
+    for (const PgStream& stream : *streams) {
+      const VerifyReport report = VerifyPgStream(reader_, keys_, stream);
+      if (!report.ok) return report.problem;
+    }
+    const auto problem = CheckPgTables(reader_);
+    EXPECT_TRUE(problem) << problem.error();
+    return *problem;
+  }
+  static std::string Row(const Event& event) { return "row " + PrintRowId(event.id); }
+
+  ManualClock clock_;
+  PumpedExecutor executor_;
+  const std::string url_ = FreshPostgresLedger();
+  SharedKeys keys_;
+  PgReader reader_{PgOptions{.url = url_}};
+  const std::unique_ptr<Ledger> one_ = OpenTestPostgres(url_, clock_);
+  const std::unique_ptr<Ledger> other_ = OpenTestPostgres(url_, clock_);
+};
+
+class AuditedTest : public PostgresUpkeepTest {
+ protected:
+  void SetUp() override {
+    first_ = Finish(*one_, "a");
+    last_ = Finish(*one_, "b");
+    Finish(*other_, "c");
+    ASSERT_EQ(Problem(), "");
+  }
+
+  Event first_, last_;
+};
+
+TEST_F(AuditedTest, AChangedRowIsFound) {
+  Execute("UPDATE event SET bytes = set_byte(bytes, 90, get_byte(bytes, 90) # 1)" + Is(first_.id));
+  EXPECT_EQ(Problem(), Row(first_) + ": checksum does not match");
+}
+
+TEST_F(AuditedTest, AMissingRowIsFoundAlsoAtTheEnd) {
+  Execute("DELETE FROM event" + Is(first_.id));
+  EXPECT_EQ(Problem(), Row(first_) + ": row number is wrong");
+}
+
+TEST_F(AuditedTest, ALastRowThatIsMissingIsFound) {
+  Execute("DELETE FROM event" + Is(last_.id));
+  EXPECT_EQ(Problem(), Row(last_) + ": row cannot be read");
+}
+
+TEST_F(AuditedTest, SwappedRowsAreFound) {
+  Execute(
+      "UPDATE event e SET bytes = f.bytes FROM event f WHERE e.stream = f.stream"
+      " AND e.number + f.number = " +
+      std::to_string(UnpackRowId(first_.id).number + UnpackRowId(last_.id).number) +
+      " AND e.number IN (" + std::to_string(UnpackRowId(first_.id).number) + "," +
+      std::to_string(UnpackRowId(last_.id).number) +
+      ") AND e.stream = " + std::to_string(UnpackRowId(first_.id).stream));
+  EXPECT_EQ(Problem(), Row(first_) + ": row number is wrong");
+}
+
+TEST_F(AuditedTest, AColumnThatSaysSomethingElseIsFound) {
+  for (const std::string set : {"tool = 'other'", "caller = 'other'", "phase = 3", "key = NULL",
+                                "op_number = 77", "kind = 9", "won = false", "grp = 'other'"}) {
+    Execute("CREATE TABLE was AS SELECT * FROM event" + Is(first_.id) + "; UPDATE event SET " +
+            set + Is(first_.id));
+    const std::string column = set.substr(0, set.find(' '));
+    EXPECT_EQ(Problem(),
+              Row(first_) + ": the table's column " + column + " does not say what the row says");
+    Execute("DELETE FROM event" + Is(first_.id) +
+            "; INSERT INTO event SELECT * FROM was; DROP TABLE was");
+  }
+  EXPECT_EQ(Problem(), "");
+}
+
+TEST_F(AuditedTest, AStreamAndAnOperationThatAreNotWhereTheyShouldBeAreFound) {
+  const std::string stream = std::to_string(UnpackRowId(first_.id).stream);
+  Execute(
+      "UPDATE operation SET last_number = op_number, last_stream = op_stream WHERE op_stream = " +
+      stream + " AND op_number = " + std::to_string(UnpackRowId(first_.operation).number));
+  EXPECT_EQ(Problem(), "operation " + PrintRowId(first_.operation) + ": its last row " +
+                           PrintRowId(first_.operation) + " is not there, or says something else");
+  Execute("DELETE FROM stream WHERE stream = " + stream);
+  EXPECT_EQ(Problem(), "stream " + stream + ": its rows are there, and it is not listed");
+}
+
+// Rows are dated by the database's clock, and made older by a statement.
+class RetentionTest : public PostgresUpkeepTest {
+ protected:
+  static constexpr LedgerRule kRule{.retention = Millis(1'000'000),
+                                    .tombstones = Millis(2'000'000)};
+
+  void Age(std::int64_t ms) const {
+    const std::string by = std::to_string(ms);
+    const std::string at = "at = at - " + by + " * interval '1 ms'";
+    Execute("UPDATE event SET " + at + "; UPDATE operation SET wall_ms = wall_ms - " + by + ", " +
+            at + "; UPDATE flow SET " + at);
+  }
+  PgKeeper::Done Turn(const LedgerRule& rule = kRule) {
+    const auto done = keeper_.Turn(rule, Millis(0));
+    EXPECT_TRUE(done) << (done ? "" : done.error());
+    return done ? *done : PgKeeper::Done();
+  }
+  Result<FlowState> MoveFlow(FlowPhase from, FlowPhase to, FlowCause cause) {
+    return Await(one_->MoveFlow({.caller = "agent-1",
+                                 .flow = "flow-1",
+                                 .from = from,
+                                 .to = to,
+                                 .cause = cause,
+                                 .reason = "seen"},
+                                executor_),
+                 executor_);
+  }
+  std::unique_ptr<Ledger> OpenDated() const {
+    auto opened = OpenPostgresLedger({.store = {.connection = {.url = url_},
+                                                .group = "shop/checkout",
+                                                .pod = "pod",
+                                                .version = "test",
+                                                .install_id = "install-1"}},
+                                     clock_);
+    EXPECT_TRUE(opened) << (opened ? "" : opened.error());
+    return opened ? std::move(*opened) : nullptr;
+  }
+
+  SystemClock clock_;
+  PgKeeper keeper_{
+      {.connection = {.url = url_}, .group = "shop/checkout", .keys = {}, .clock = clock_}};
+  const std::unique_ptr<Ledger> one_ = OpenDated();
+  const std::unique_ptr<Ledger> other_ = OpenDated();
+};
+
+TEST_F(RetentionTest, WhatHasEndedLeavesATombstoneThatLeavesToo) {
+  Finish(*one_, "a");
+  Record(*other_, Success(Dispatch(*one_, Call("b"))));  // by another process
+  Finish(*one_, "young");
+  EXPECT_EQ(Turn().rows, 0U);
+  Age(kRule.retention.count() + 1);
+  Finish(*one_, "c");
+  Finish(*other_, "d");
+  EXPECT_GE(Turn().rows, 5U);
+  EXPECT_EQ(Problem(), "");
+  for (const char* key : {"a", "b"}) {
+    const auto repeat = TryBegin(*other_, Call(key));
+    ASSERT_TRUE(repeat) << repeat.error().detail();
+    EXPECT_EQ(repeat->kind, Kind::kExpired) << key;
+  }
+  for (const char* key : {"c", "d"}) {
+    EXPECT_EQ(TryBegin(*one_, Call(key))->kind, Kind::kReplay) << key;
+  }
+  Age(kRule.tombstones.count() + 1);
+  EXPECT_GE(Turn().tombstones, 3U);
+  EXPECT_EQ(TryBegin(*other_, Call("a"))->kind, Kind::kFresh);
+  EXPECT_EQ(Problem(), "");
+}
+
+TEST_F(RetentionTest, WhatIsOpenHoldsItsRowsUntilItIsOver) {
+  Event open = Dispatch(*one_, Call("open"));
+  open = Record(*one_, Move(open, Phase::kUncertain));
+  Finish(*one_, "behind");
+  Finish(*other_, "elsewhere");
+  Age(kRule.retention.count() + 1);
+  Finish(*one_, "young");
+  Finish(*other_, "young-too");
+  EXPECT_GT(Turn().rows, 0U) << "of the other stream, and the first row of this one";
+  EXPECT_EQ(Turn().rows, 0U);
+  EXPECT_EQ(TryBegin(*other_, Call("open"))->kind, Kind::kUnknown);
+  EXPECT_EQ(TryBegin(*other_, Call("behind"))->kind, Kind::kReplay);
+  EXPECT_EQ(TryBegin(*other_, Call("elsewhere"))->kind, Kind::kExpired);
+  Transition settled = Success(open);
+  settled.from = Phase::kUncertain;
+  settled.cause = Cause::kHuman;
+  Record(*other_, std::move(settled));
+  EXPECT_EQ(Turn().rows, 0U) << "it is over, and not old yet";
+  Age(kRule.retention.count() + 1);
+  Finish(*one_, "last");
+  EXPECT_GE(Turn().rows, 4U);
+  EXPECT_EQ(TryBegin(*other_, Call("open"))->kind, Kind::kExpired);
+  EXPECT_EQ(Problem(), "");
+}
+
+TEST_F(RetentionTest, StepsOfAFlowThatIsNotOverStay) {
+  NewOperation step = Call("step", "flow-1");
+  step.event.is_step = true;
+  Record(*one_, Success(Dispatch(*one_, std::move(step))));
+  ASSERT_TRUE(MoveFlow(FlowPhase::kOpen, FlowPhase::kBreaking, FlowCause::kCanceled));
+  Age(kRule.retention.count() + 1);
+  Finish(*one_, "young");
+  EXPECT_LE(Turn().rows, 1U);
+  EXPECT_EQ(Turn().rows, 0U);
+  const auto flow = MoveFlow(FlowPhase::kBreaking, FlowPhase::kNeedsHuman, FlowCause::kStuck);
+  ASSERT_TRUE(flow) << flow.error().detail();
+  EXPECT_EQ(flow->steps.size(), 1U);
+  ASSERT_TRUE(MoveFlow(FlowPhase::kNeedsHuman, FlowPhase::kCommitted, FlowCause::kHuman));
+  Age(kRule.retention.count() + 1);
+  Finish(*one_, "younger");
+  EXPECT_GE(Turn().rows, 5U);
+  EXPECT_EQ(Problem(), "");
+}
+
+TEST_F(RetentionTest, OneProcessHasTheTurn) {
+  Finish(*one_, "a");
+  Age(kRule.retention.count() + 1);
+  Finish(*one_, "young");
+  ASSERT_TRUE(keeper_.Turn({.retention = Millis(100'000'000)}, Millis(3'600'000)));
+  EXPECT_EQ(Turn().rows, 0U) << "somebody has looked within the hour";
+  Execute("UPDATE work SET due_at = now() WHERE kind = 4");
+  auto busy = PgConnection::Open({.url = url_});
+  ASSERT_TRUE(busy && (*busy)->Execute("BEGIN; SELECT 1 FROM work WHERE kind = 4 FOR UPDATE"));
+  EXPECT_EQ(Turn().rows, 0U) << "another one is at it";
+  ASSERT_TRUE((*busy)->Execute("COMMIT"));
+  EXPECT_GT(Turn().rows, 0U);
+}
+
+class WentBackTest : public PostgresUpkeepTest {
+ protected:
+  // As a restore to that point in time does.
+  void Back() const {
+    std::string sql;
+    for (const char* table : kTables) {
+      sql += "DELETE FROM " + std::string(table) + "; INSERT INTO " + table +
+             " SELECT * FROM was_" + table + "; ";
+    }
+    Execute(sql);
+  }
+  void Keep() const {
+    std::string sql;
+    for (const char* table : kTables) {
+      sql += "CREATE TABLE was_" + std::string(table) + " AS SELECT * FROM " + table + "; ";
+    }
+    Execute(sql);
+  }
+  void ExpectHeld(Ledger& ledger, std::string_view key) {
+    const auto refused = TryBegin(ledger, Call(key));
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code(), ErrorCode::kLedgerRestored) << refused.error().detail();
+    EXPECT_EQ(refused.error().delivery(), Delivery::kNotSent);
+  }
+
+ private:
+  static constexpr const char* kTables[] = {"ledger", "stream", "operation", "intent",
+                                            "flow",   "event",  "work"};
+};
+
+TEST_F(WentBackTest, NobodyBeginsAnythingUntilItIsAccepted) {
+  const Event before = Dispatch(*one_, Call("before"));
+  const Event answered = Finish(*other_, "answered");
+  Keep();
+  Finish(*one_, "lost");
+  Back();
+  const auto fenced = TryBegin(*one_, Call("x"));
+  ASSERT_FALSE(fenced);
+  EXPECT_EQ(fenced.error().delivery(), Delivery::kNotSent);
+  EXPECT_TRUE(other_->Stats().restored);
+  ExpectHeld(*one_, "x");
+  ExpectHeld(*other_, "y");
+  const auto late = OpenTestPostgres(url_, clock_);
+  ExpectHeld(*late, "z");
+  // What is known is told, and what has ended is recorded.
+  const auto repeat = TryBegin(*other_, Call("answered"));
+  ASSERT_TRUE(repeat);
+  EXPECT_EQ(repeat->kind, Kind::kReplay);
+  EXPECT_EQ(repeat->event.id, answered.id);
+  Record(*one_, Success(before));
+  ASSERT_TRUE(other_->AcceptRestoredBackup());
+  EXPECT_FALSE(one_->Stats().restored);
+  for (Ledger* const ledger : {one_.get(), other_.get(), late.get()}) {
+    Dispatch(*ledger, Call("after-" + std::to_string(ledger->Stats().last_id)));
+  }
+  EXPECT_EQ(Problem(), "");
+}
+
+TEST_F(WentBackTest, ObserveModePassesAndNumbersAreNotGivenAgain) {
+  Keep();
+  const auto late = OpenTestPostgres(url_, clock_);
+  const Event lost = Finish(*late, "lost");
+  const std::uint32_t stream = UnpackRowId(lost.id).stream;
+  Back();
+  Execute("SELECT setval('stream_number', " + std::to_string(stream - 1) + ")");
+  EXPECT_FALSE(TryBegin(*late, Call("x")));
+  NewOperation watched = Call("watched");
+  watched.event.verdict = ObserveVerdict::kFresh;
+  const Event event = Dispatch(*late, std::move(watched));
+  EXPECT_EQ(UnpackRowId(event.id).stream, stream + 1);
+}
+
+// By the list of streams that each process looks at.
+TEST_F(WentBackTest, AProcessThatIsIdleNoticesToo) {
+  Finish(*one_, "kept");
+  Keep();
+  const Event lost = Finish(*one_, "lost");
+  int behind = 0;
+  PgStreamTable table({.connection = {.url = url_},
+                       .group = "shop/checkout",
+                       .own = UnpackRowId(lost.id).stream,
+                       .record = {},
+                       .acknowledged = [&] { return lost.id; },
+                       .behind = [&] { ++behind; }});
+  EXPECT_TRUE(table.List());
+  EXPECT_EQ(behind, 0);
+  Back();
+  EXPECT_TRUE(table.List());
+  EXPECT_EQ(behind, 1);
+}
+
+}  // namespace
+}  // namespace recourse::postgres_upkeep_test
