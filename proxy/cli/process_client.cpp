@@ -94,6 +94,14 @@ void PrintStatus(std::ostream& out, const Json& status) {
       line("policy", "names " + one.text + ", a tool that its MCP server does not list");
     }
   }
+  if (const Json* const streams = status.Find("streams"); streams != nullptr) {
+    for (const Json& one : streams->items) {
+      line("stream", fmt::format("{} of {}: {}, {} running, {} rows, last batch {} ago",
+                                 Printable(one, "stream"), Printable(one, "pod"),
+                                 Printable(one, "state"), Printable(one, "running"),
+                                 Printable(one, "rows"), Time(NumberIn(one, "silent_s"))));
+    }
+  }
   line("work", fmt::format("{} connections, {} writes", Printable(status, "connections"),
                            Printable(status, "writes")));
   line("log level", Printable(status, "log_level"));

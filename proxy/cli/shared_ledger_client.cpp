@@ -117,7 +117,7 @@ std::expected<std::uint64_t, std::string> ExportStream(SharedAudit& audit,
   std::uint64_t after = first - 1;
   while (after < stream.last_id) {
     const auto rows = audit.Rows(stream, after, limits::kAdminPageMax);
-    if (!rows) return std::unexpected(rows.error().detail());
+    if (!rows) return std::unexpected(std::string(rows.error().detail()));
     if (rows->empty()) return std::unexpected("a row of the ledger cannot be read");
     std::string lines;
     for (const LoggedRow& row : *rows) AppendRowLine(lines, row);

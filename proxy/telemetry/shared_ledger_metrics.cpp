@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "filters/ledger/shared_counts.h"
+#include "filters/ledger/shared_view.h"
 
 namespace recourse {
 namespace {
@@ -18,7 +18,7 @@ prometheus::MetricFamily CounterOf(const char* name, const char* help, std::uint
 }  // namespace
 
 void AddSharedLedger(Ledger& ledger, std::vector<prometheus::MetricFamily>& families) {
-  auto* const counter = dynamic_cast<SharedLedgerCounter*>(&ledger);
+  auto* const counter = dynamic_cast<SharedLedgerView*>(&ledger);
   SharedLedgerCounts counts = counter != nullptr ? counter->SharedCounts() : SharedLedgerCounts();
   prometheus::ClientMetric up;
   up.gauge.value = counts.is_up ? 1 : 0;

@@ -44,10 +44,6 @@ std::expected<std::int64_t, std::string> VersionOfTables(PgConnection& connectio
   return std::unexpected(answered.error().text);
 }
 
-std::string_view NameOfState(std::int64_t state) {
-  return static_cast<StreamState>(state) == StreamState::kLive ? "live" : "taken over";
-}
-
 std::string_view NameOfWork(std::int64_t kind) {
   switch (static_cast<WorkKind>(kind)) {
     case WorkKind::kSettle:
@@ -70,7 +66,7 @@ void WriteStreams(JsonObject& json, const PgRows& rows) {
     stream.Text("group", rows.Bytes(row, 1));
     stream.Text("pod", rows.Bytes(row, 2));
     stream.Text("version", rows.Bytes(row, 3));
-    stream.Text("state", NameOfState(rows.Int(row, 4)));
+    stream.Text("state", NameOf(static_cast<StreamState>(rows.Int(row, 4))));
     stream.Number("rows", rows.Int(row, 5));
     stream.Number("running", rows.Int(row, 6));
     stream.Number("silent_s", rows.Int(row, 7));

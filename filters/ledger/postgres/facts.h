@@ -12,7 +12,7 @@
 #include "filters/ledger/rules/known.h"
 #include "filters/ledger/rules/quotas.h"
 #include "filters/ledger/rules/refusal_pace.h"
-#include "filters/ledger/shared_counts.h"
+#include "filters/ledger/shared_view.h"
 #include "proxy/base/send_permit.h"
 
 namespace recourse {

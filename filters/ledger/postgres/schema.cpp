@@ -143,6 +143,18 @@ std::expected<void, std::string> MigrationFailed(PgConnection& connection,
 
 }  // namespace
 
+std::string_view NameOf(StreamState state) {
+  switch (state) {
+    case StreamState::kLive:
+      return "live";
+    case StreamState::kFenced:
+      return "taken over";
+    case StreamState::kEnded:
+      return "ended";
+  }
+  return "other";
+}
+
 std::expected<void, std::string> MigratePgSchema(PgConnection& connection) {
   const auto begun =
       connection.Execute(std::string("BEGIN; SET LOCAL lock_timeout = '2s'; ").append(kTables));

@@ -20,6 +20,7 @@ enum class StreamState : std::uint8_t {
   kFenced = 2,  // declared dead: what it has open is being taken over
   kEnded = 3,   // nothing is left of it
 };
+std::string_view NameOf(StreamState state);
 enum class WorkKind : std::uint8_t {
   kSettle = 1,    // an unknown outcome; named by its operation
   kApproval = 2,  // waits for a human, or was approved; likewise

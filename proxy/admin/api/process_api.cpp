@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "filters/ledger/shared_view.h"
 #include "filters/mcp/missing_tools.h"
 #include "proxy/admin/access/problem.h"
 #include "proxy/admin/views/event_view.h"
@@ -27,6 +28,21 @@ bool IsSettled(const ProcessApi::Work& work, const LedgerStats& stats, Mode mode
   // In observe mode nothing of the ledger is ever settled or undone.
   return mode == Mode::kObserve || ((work.settling == 0 || stats.uncertain == 0) &&
                                     stats.running == 0 && stats.flows_breaking == 0);
+}
+
+// Of a ledger that is shared, if it can be asked.
+void AddStreams(Ledger& ledger, JsonObject& json) {
+  auto* const shared = dynamic_cast<SharedLedgerView*>(&ledger);
+  const auto streams = shared != nullptr ? shared->Streams() : Result<std::vector<LedgerStream>>();
+  if (shared == nullptr || !streams) return;
+  json.Objects("streams", *streams, [](JsonObject& one, const LedgerStream& stream) {
+    one.Number("stream", stream.stream);
+    one.Text("pod", stream.pod);
+    one.Text("state", stream.state);
+    one.Number("rows", stream.rows);
+    one.Number("running", stream.running);
+    one.Number("silent_s", stream.silent_s);
+  });
 }
 
 }  // namespace
@@ -105,6 +121,7 @@ HttpResponse ProcessApi::Status() const {
                 AppendJsonString(out, one.backend + ' ' + one.name);
               });
     json.Raw("ledger", ToJson(stats));
+    AddStreams(parts_.ledger, json);
   }));
 }
 

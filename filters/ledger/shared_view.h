@@ -4,6 +4,9 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
+
+#include "proxy/base/error.h"
 
 namespace recourse {
 
@@ -15,11 +18,21 @@ struct SharedLedgerCounts {
   std::map<std::string, std::uint64_t> retries{};  // batches decided anew, by SQLSTATE
 };
 
+// What one start of a process has written.
+struct LedgerStream {
+  std::uint64_t stream = 0;
+  std::string pod, state;
+  std::uint64_t rows = 0, running = 0;  // running: is being sent, or waits longer
+  std::int64_t silent_s = 0;            // since its last batch
+};
+
 // What a Ledger of many processes is, too.
-class SharedLedgerCounter {
+class SharedLedgerView {
  public:
-  virtual ~SharedLedgerCounter() = default;
+  virtual ~SharedLedgerView() = default;
   virtual SharedLedgerCounts SharedCounts() = 0;  // thread-safe
+  // Of the group, but for those that have ended and left nothing. Blocking; thread-safe.
+  virtual Result<std::vector<LedgerStream>> Streams() = 0;
 };
 
 }  // namespace recourse
