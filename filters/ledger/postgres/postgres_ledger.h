@@ -72,7 +72,7 @@ class PostgresLedger final : public PgOperatorsLedger,
   const Clock& clock_;
   std::atomic<std::size_t> beginning_{0};   // calls that wait to
   std::atomic<std::size_t> kept_bytes_{0};  // of answers that wait to be written
-  std::atomic<bool> answers_ = true;  // the database, when its counts were asked for
+  std::atomic<bool> answers_ = true;        // the database, when its counts were asked for
   PgLane lane_;
   std::mutex take_over_mutex_;
   std::function<void()> on_take_over_;  // guarded by take_over_mutex_
