@@ -1,5 +1,6 @@
 // TLS of an agent that ends here although it is meant for a backend: the handshake inside of a
 // tunnel, with a certificate of the pod's CA.
+#include "policy/model/tunnel_decision.h"
 #include "proxy/base/log/log.h"
 #include "proxy/downstream/agent_tls.h"
 
