@@ -18,9 +18,9 @@ inline constexpr std::chrono::milliseconds kDeadAfter{7'000};
 inline constexpr std::chrono::milliseconds kWatchEvery{500};
 inline constexpr std::chrono::milliseconds kWatchPauseMax{2'000};
 inline constexpr std::size_t kWatchedMax = 3;
-// How often the open streams of a group are listed: once a second by each of its processes, but ten
-// times a second by all that are idle, and a hundred times by those that have something open. So
-// many processes are counted.
+// How often the open streams of a group are listed: once a second by each of its processes, but at
+// most ten times a second by all of them, and a hundred times while something is open. So many
+// processes are counted.
 inline constexpr std::chrono::milliseconds kListEveryMin{1'000};
 inline constexpr std::chrono::milliseconds kListEveryPerIdle{100}, kListEveryPerOpen{10};
 inline constexpr std::size_t kListedProcessesMax = 1'000;

@@ -59,7 +59,7 @@ bool StreamKeeper::AdoptNext() {
 bool StreamKeeper::List() {
   auto listed = table_.List();
   if (!listed) return false;
-  const bool is_open = std::ranges::find(listed->open, own_) != listed->open.end();
+  const bool is_open = !listed->open.empty();
   watch_.List(std::move(listed->open));
   abandoned_.assign(listed->abandoned.begin(), listed->abandoned.end());
   list_due_ = clock_.Now() + ListEvery(listed->processes, is_open);

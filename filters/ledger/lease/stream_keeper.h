@@ -44,7 +44,7 @@ class StreamKeeper {
  public:
   // `own` is the stream of this process. All outlive the keeper.
   StreamKeeper(std::uint64_t own, StreamTable& table, const Clock& clock, Random& random)
-      : own_(own), watch_(own), table_(table), clock_(clock), random_(random) {}
+      : watch_(own), table_(table), clock_(clock), random_(random) {}
 
   // Asks the database at most once. Gives the time of the next step.
   MonoTime Step();
@@ -62,7 +62,6 @@ class StreamKeeper {
   bool ReadBeats();
   MonoTime After(bool succeeded, MonoTime next);
 
-  const std::uint64_t own_;
   Watch watch_;
   StreamTable& table_;
   const Clock& clock_;

@@ -12,8 +12,8 @@ namespace recourse {
 // The next ones of a ring of stream numbers, from `own` on, without it: at most kWatchedMax.
 std::vector<std::uint64_t> SuccessorsInRing(std::uint64_t own, std::vector<std::uint64_t> streams);
 
-// How long a list of a group's open streams serves a process; `processes` are in the group. One
-// that has something open itself (`is_open`) costs the database more than its lists.
+// How long a list of a group's open streams serves a process; `processes` are in the group.
+// `is_open`: some of them have something open, and one may die with it any moment.
 Millis ListEvery(std::size_t processes, bool is_open);
 
 // How long to wait before the database is tried again, after so many failures in a row. `jitter` is
