@@ -268,9 +268,9 @@ TEST_F(RetentionTest, OneProcessHasTheTurn) {
 
 class WentBackTest : public PostgresUpkeepTest {
  protected:
-  // As a restore to that point in time does.
-  void Back() const {
-    std::string sql;
+  // As a restore to that point in time does; `also` at once, before anybody looks.
+  void Back(const std::string& also = {}) const {
+    std::string sql = also;
     for (const char* table : kTables) {
       sql += "DELETE FROM " + std::string(table) + "; INSERT INTO " + table +
              " SELECT * FROM was_" + table + "; ";
@@ -329,8 +329,7 @@ TEST_F(WentBackTest, ObserveModePassesAndNumbersAreNotGivenAgain) {
   const auto late = OpenTestPostgres(url_, clock_);
   const Event lost = Finish(*late, "lost");
   const std::uint32_t stream = UnpackRowId(lost.id).stream;
-  Back();
-  Execute("SELECT setval('stream_number', " + std::to_string(stream - 1) + ")");
+  Back("SELECT setval('stream_number', " + std::to_string(stream - 1) + "); ");
   EXPECT_FALSE(TryBegin(*late, Call("x")));
   NewOperation watched = Call("watched");
   watched.event.verdict = ObserveVerdict::kFresh;
