@@ -171,10 +171,16 @@ class Recourse:
                 file.write("kills 1\n" + (f"kills at {point} 1\n" if point else ""))
 
     def stderr(self):
-        return self.stderr_path.read_text(errors="replace") if self.stderr_path.exists() else ""
+        return self.written(self.stderr_path)
 
     def stdout(self):
-        return self.stdout_path.read_text(errors="replace") if self.stdout_path.exists() else ""
+        return self.written(self.stdout_path)
+
+    def written(self, path):
+        """What is in the file; of a process that runs, the lines that are whole."""
+        runs = self.running()
+        text = path.read_text(errors="replace") if path.exists() else ""
+        return text[: text.rfind("\n") + 1] if runs else text
 
     def access_log(self):
         return [json.loads(line) for line in self.stdout().splitlines()]
