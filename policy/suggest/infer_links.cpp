@@ -448,6 +448,7 @@ class ToolLinks {
     SuggestedProbe probe;
     probe.happened = *std::ranges::min_element(replies.places, ComesFirst);
     probe.found = intents.size();
+    probe.anchor = question.anchor;
     const std::string value = "{" + question.anchor + "}";
     if (read.IsMcp()) {
       probe.request = *path;

@@ -34,6 +34,7 @@ struct SuggestedUndo {
 
 struct SuggestedProbe {
   std::string request, happened;
+  std::string anchor;         // the place in the call whose value it asks for
   std::string member, value;  // of an MCP server: the only argument of the tool `request`
   std::size_t found = 0;
 };

@@ -95,6 +95,21 @@ std::string QuestionOf(const SuggestedProbe& probe) {
          ": " + QuotedText(probe.value) + " }";
 }
 
+// One that asks for a part of the identity alone may find what another call made.
+void WriteProbe(const SuggestedTool& tool, const SuggestedProbe& probe, std::string& out) {
+  const std::string settle =
+      "settle: { " + QuestionOf(probe) + ", happened: " + QuotedText(probe.happened) + " }";
+  const std::string found = "found what was made after " + CountOf(probe.found, "intent");
+  if (tool.identity.identity == std::vector{probe.anchor}) {
+    AddComment(out, found + "; add absent_after when you know how late a request may act");
+    out += "    " + settle + "\n";
+  } else {
+    AddComment(out, "CHECK: " + found + ", and may find another call's with the same " +
+                        probe.anchor + "; if there is none, take it:");
+    out += "    # " + settle + "\n";
+  }
+}
+
 void WriteLinks(const SuggestedTool& tool, std::string& out) {
   const SuggestedLinks& links = tool.links;
   if (!links.ref.place.empty()) {
@@ -104,12 +119,7 @@ void WriteLinks(const SuggestedTool& tool, std::string& out) {
   } else if (!links.ref.undecided.empty()) {
     AddComment(out, "external_ref: not decided: " + links.ref.undecided);
   }
-  if (links.probe) {
-    AddComment(out, "found what was made after " + CountOf(links.probe->found, "intent") +
-                        "; add absent_after when you know how late a request may act");
-    out += "    settle: { " + QuestionOf(*links.probe) +
-           ", happened: " + QuotedText(links.probe->happened) + " }\n";
-  }
+  if (links.probe) WriteProbe(tool, *links.probe, out);
   WriteUndo(tool, out);
 }
 

@@ -164,8 +164,10 @@ def test_what_is_not_decided_is_said_with_its_counts(suggested):
     assert tools["orders.get"] == {"match": "GET shop /orders/{id}", "effect": "read"}
     assert "identity" not in tools["tickets.create"]
     assert tools["get_order"] == {"match": "tools/call tools get_order", "effect": "read"}
-    found = {"call": "get_order", "arguments": {"item": "{body#/item}"}}
-    assert tools["create_order"]["settle"] == {**found, "happened": "answer.body#/id"}
+    # Others may order the same item: it is for a person to say that nobody does.
+    assert "settle" not in tools["create_order"]
+    asks = 'call: "get_order", arguments: { "item": "{body#/item}" }'
+    assert f'    # settle: {{ {asks}, happened: "answer.body#/id" }}' in text
     assert tools["create_order"]["undo"]["arguments"] == {"id": "{external_ref}"}
 
 

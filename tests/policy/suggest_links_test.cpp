@@ -186,7 +186,12 @@ TEST(SuggestLinksTest, TheTextIsAPolicyThatTheLoaderTakes) {
   ASSERT_TRUE(loaded.ok()) << loaded.problems.front().ToString() << "\n" << text;
   const Tool* const tool = loaded.policy->FindTool("orders.create");
   ASSERT_NE(tool, nullptr);
-  EXPECT_TRUE(tool->settle && tool->undo) << text;
+  EXPECT_TRUE(tool->undo) << text;
+  // Another customer's order of that cart would be taken for this one.
+  EXPECT_FALSE(tool->settle) << text;
+  EXPECT_THAT(text, HasSubstr("    # settle: { request: \"GET /orders?cart={body#/cart_id}\""));
+  for (SuggestedTool& one : made.tools) one.identity.identity = {"body#/cart_id"};
+  EXPECT_THAT(ToolsText(made), HasSubstr("    settle: { request: \"GET /orders?cart="));
 }
 
 TEST(SuggestLinksTest, NamesThatSpeakAgainstTheMethodAreMarked) {
