@@ -448,8 +448,7 @@ class ToolLinks {
     SuggestedProbe probe;
     probe.happened = *std::ranges::min_element(replies.places, ComesFirst);
     probe.found = intents.size();
-    probe.anchor = question.anchor;
-    const std::string value = "{" + question.anchor + "}";
+    const std::string value = "{" + (probe.anchor = question.anchor) + "}";
     if (read.IsMcp()) {
       probe.request = *path;
       probe.member = question.query;
