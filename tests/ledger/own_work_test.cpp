@@ -10,7 +10,6 @@
 
 #include "filters/ledger/model/row_id.h"
 #include "filters/ledger/postgres/connection.h"
-#include "filters/ledger/postgres/open.h"
 #include "tests/ledger/approval_ledger.h"
 #include "tests/ledger/ledger_test_support.h"
 #include "tests/ledger/postgres_server.h"
@@ -20,18 +19,7 @@ namespace {
 
 class OwnWorkTest : public testing::Test {
  protected:
-  // However busy the machine is, a call waits until it begins.
-  std::unique_ptr<Ledger> Open() {
-    auto opened = OpenPostgresLedger({.store = {.connection = {.url = url_},
-                                                .group = "shop/checkout",
-                                                .pod = "pod",
-                                                .version = "test",
-                                                .install_id = "install-1"},
-                                      .wait = std::chrono::minutes(1)},
-                                     clock_);
-    EXPECT_TRUE(opened) << (opened ? "" : opened.error());
-    return opened ? std::move(*opened) : nullptr;
-  }
+  std::unique_ptr<Ledger> Open() { return OpenTimedPostgres(url_, clock_); }
   Event Begin(Ledger& ledger, NewOperation call) {
     const auto begun = Await(ledger.Begin(std::move(call), executor_), executor_);
     EXPECT_TRUE(begun && begun->commit) << (begun ? "" : begun.error().detail());

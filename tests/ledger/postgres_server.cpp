@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
@@ -163,6 +164,18 @@ std::unique_ptr<Ledger> OpenTestPostgres(const std::string& url, const Clock& cl
                                               .install_id = "install-1",
                                               .time = PgStoreOptions::Time::kProcess},
                                     .keys = std::move(keys)},
+                                   clock);
+  EXPECT_TRUE(opened) << (opened ? "" : opened.error());
+  return opened ? std::move(*opened) : nullptr;
+}
+
+std::unique_ptr<Ledger> OpenTimedPostgres(const std::string& url, const Clock& clock) {
+  auto opened = OpenPostgresLedger({.store = {.connection = {.url = url},
+                                              .group = "shop/checkout",
+                                              .pod = "pod",
+                                              .version = "test",
+                                              .install_id = "install-1"},
+                                    .wait = std::chrono::minutes(1)},
                                    clock);
   EXPECT_TRUE(opened) << (opened ? "" : opened.error());
   return opened ? std::move(*opened) : nullptr;

@@ -16,6 +16,8 @@ std::string FreshPostgresLedger();
 // A process with that ledger. `keys`: null for rows in clear.
 std::unique_ptr<Ledger> OpenTestPostgres(const std::string& url, const Clock& clock,
                                          std::shared_ptr<const LedgerKeys> keys = nullptr);
+// With the database's time. However busy the machine is, a call waits until it begins.
+std::unique_ptr<Ledger> OpenTimedPostgres(const std::string& url, const Clock& clock);
 
 // For a relay: the directory of the server's socket, and the URL by way of another one.
 std::string SocketOf(const std::string& url);

@@ -11,7 +11,6 @@
 #include "filters/ledger/ledger.h"
 #include "filters/ledger/model/row_id.h"
 #include "filters/ledger/postgres/connection.h"
-#include "filters/ledger/postgres/open.h"
 #include "filters/ledger/postgres/stream_watch.h"
 #include "filters/ledger/postgres/upkeep/audit.h"
 #include "filters/ledger/postgres/upkeep/keeper.h"
@@ -166,16 +165,7 @@ class RetentionTest : public PostgresUpkeepTest {
                                 executor_),
                  executor_);
   }
-  std::unique_ptr<Ledger> OpenDated() const {
-    auto opened = OpenPostgresLedger({.store = {.connection = {.url = url_},
-                                                .group = "shop/checkout",
-                                                .pod = "pod",
-                                                .version = "test",
-                                                .install_id = "install-1"}},
-                                     clock_);
-    EXPECT_TRUE(opened) << (opened ? "" : opened.error());
-    return opened ? std::move(*opened) : nullptr;
-  }
+  std::unique_ptr<Ledger> OpenDated() const { return OpenTimedPostgres(url_, clock_); }
 
   SystemClock clock_;
   PgKeeper keeper_{

@@ -14,7 +14,6 @@
 
 #include "filters/ledger/model/row_id.h"
 #include "filters/ledger/postgres/connection.h"
-#include "filters/ledger/postgres/open.h"
 #include "tests/ledger/ledger_test_support.h"
 #include "tests/ledger/postgres_server.h"
 
@@ -24,16 +23,9 @@ namespace {
 class StreamTakeOverTest : public testing::Test {
  protected:
   std::unique_ptr<Ledger> Open() {
-    auto opened = OpenPostgresLedger({.store = {.connection = {.url = url_},
-                                                .group = "shop/checkout",
-                                                .pod = "pod",
-                                                .version = "test",
-                                                .install_id = "install-1"},
-                                      .wait = std::chrono::minutes(1)},
-                                     clock_);
-    EXPECT_TRUE(opened) << (opened ? "" : opened.error());
-    if (opened) (*opened)->OnTakeOver([this] { ++took_; });
-    return opened ? std::move(*opened) : nullptr;
+    auto opened = OpenTimedPostgres(url_, clock_);
+    if (opened) opened->OnTakeOver([this] { ++took_; });
+    return opened;
   }
   Result<Begun> Begin(Ledger& ledger, NewOperation call) {
     return Await(ledger.Begin(std::move(call), executor_), executor_);
