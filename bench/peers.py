@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import tempfile
 
-from servers import HERE, Server, free_port
+from servers import HERE, Server, free_ports
 
 MODULES = os.path.join(HERE, "node_modules")
 ARCH = {"x86_64": "x64", "aarch64": "arm64"}.get(platform.machine(), "unknown")
@@ -55,7 +55,8 @@ def start_restate(servers, backend):
     """None when it is not installed."""
     if not os.path.exists(RESTATE) or not os.path.exists(NODE):
         return None
-    ingress, admin, fabric = free_port(), free_port(), free_port()
+    ingress = free_ports(3)
+    admin, fabric = ingress + 1, ingress + 2
     config = servers.render("restate.toml", INGRESS=ingress, ADMIN=admin, FABRIC=fabric,
                             PARTITIONS=max(1, os.cpu_count() // 2))
     worker = subprocess.Popen([NODE, os.path.join(HERE, "restate_worker.mjs"), str(backend)],

@@ -12,9 +12,14 @@ import resource
 import shutil
 import socket
 import subprocess
+import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.append(os.path.join(HERE, "../tests/e2e"))
+
+from support.ports import free_ports  # noqa: E402
+
 START_SECONDS_MAX = 60  # some run inside valgrind
 STOP_SECONDS_MAX = 30
 
@@ -175,7 +180,7 @@ class Servers:
         return self.add(Server(name, int(line), process))
 
     def start_nginx(self, cpus, backend, has_log=True, threads=1):
-        port = free_port()
+        port = free_ports()
         name = f"nginx-{threads}" if threads > 1 else "nginx"
         log = f"{self.folder}/{name}-access.log line buffer=64k flush=1s" if has_log else "off"
         config = self.render("nginx.conf", f"{name}.conf", PORT=port, BACKEND=backend, NAME=name,
@@ -186,7 +191,7 @@ class Servers:
         return self.start_peer(name, command, port, cpus)
 
     def start_haproxy(self, cpus, backend, has_log=True, threads=1, more="# as it comes"):
-        port = free_port()
+        port = free_ports()
         name = f"haproxy-{threads}" if threads > 1 else "haproxy"
         log = "log stdout format raw local0 info" if has_log else "# no log"
         config = self.render("haproxy.cfg", f"{name}.cfg", PORT=port, BACKEND=backend,
@@ -312,12 +317,6 @@ def find_program(name):
     if path is None:
         raise SystemExit(f"{name} is not installed; ./dev bench installs it")
     return path
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def can_connect(port):

@@ -93,6 +93,7 @@ HEADINGS = {"Python: requests": ("python", None), "Node: fetch": ("js", None)}
 FILES = {
     "httpx.py": ("python", None),
     "opentelemetry.mjs": ("js", None),
+    "opentelemetry.py": ("python", None),
     "openai-agents.mjs": ("js", OPENAI),
     "langgraph.mjs": ("js", LANGGRAPH),
     "vercel-ai.mjs": ("js", VERCEL),
@@ -101,6 +102,9 @@ FILES = {
 SNIPPETS = HEADINGS | FILES
 FOLDER = pathlib.Path(ROOT) / "proxy/docs/agents"
 SPAN = "opentelemetry.mjs"
+SPANS = (SPAN, "opentelemetry.py")
+# Of neither Debian nor npm: these run where somebody has installed them.
+PACKAGES = {"httpx.py": "httpx", "opentelemetry.py": "opentelemetry.distro"}
 
 
 def fence(heading, language):
@@ -116,7 +120,7 @@ def script(heading):
     language, before = SNIPPETS[heading]
     shown = (FOLDER / heading).read_text() if heading in FILES else fence(heading, language)
     text = MILK.sub(r"\1\n\1", shown)
-    own = "" if heading == SPAN else fence(ONE, language)
+    own = "" if heading in SPANS else fence(ONE, language)
     return language, (before or "") + own + text
 
 
@@ -124,7 +128,8 @@ def run(language, text, url):
     command = [sys.executable, "-"] if language == "python" else [node(), "--input-type=module"]
     if language == "js":
         text += "\nprocess.exit(0);\n"  # some clients keep their connections
-    env = {**os.environ, "SHOP_URL": url}
+    nowhere = {f"OTEL_{signal}_EXPORTER": "none" for signal in ("TRACES", "METRICS", "LOGS")}
+    env = {**os.environ, **nowhere, "SHOP_URL": url}
     ended = subprocess.run(command, input=text, cwd=CLIENTS, env=env, capture_output=True,
                            text=True, timeout=2 * WAIT_MAX, check=False)  # fmt: skip
     assert ended.returncode == 0, ended.stderr
@@ -172,8 +177,8 @@ def test_every_snippet_of_the_page_is_tested():
 def test_a_run_is_one_flow_and_knows_its_repeats(
     proxy, double, running, token, heading  # noqa: F811
 ):
-    if heading == "httpx.py":
-        pytest.importorskip("httpx")
+    if heading in PACKAGES:
+        pytest.importorskip(PACKAGES[heading])
     language, text = script(heading)
     is_mcp = SNIPPETS[heading][1] is not None
     running.reset()

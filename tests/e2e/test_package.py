@@ -47,7 +47,8 @@ def run(*command, **options):
 
 def dpkg(root, *words):
     return run("dpkg", f"--root={root}", "--force-script-chrootless", "--force-depends",
-               "--force-not-root", "--force-confold", f"--log={root}/dpkg.log", *words,
+               "--force-not-root", "--force-confold", "--force-unsafe-io",
+               f"--log={root}/dpkg.log", *words,
                env={**os.environ, "PATH": PROGRAMS})  # fmt: skip
 
 

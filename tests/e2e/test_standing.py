@@ -47,11 +47,11 @@ def problem(answer):
 def lose(proxy, double, method, path, body, trace=TRACE):
     """Makes the call, and leaves before it is answered."""
     double.script(method, path, ["read", {"gate": path}, "execute", "answer"], 1)
-    count = len(double.effects(path))
+    count, received = len(double.effects(path)), len(double.requests(path, method))
     fields = {"Content-Type": "application/json", **(rawhttp.traced(trace) if trace else {})}
     with rawhttp.Connection(proxy.port) as gone:
         gone.send(rawhttp.render(method, path, "shop.test", fields, body))
-        double.await_requests(method, path, len(double.requests(path, method)) + 1)
+        double.await_requests(method, path, received + 1)
     double.open_gate(path)
     double.await_effects(path, count + 1)
     wait_until(lambda: proxy.events_for(path)[-1]["phase"] == "SUCCEEDED")
