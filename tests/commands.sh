@@ -26,10 +26,15 @@ e2e() {
         tests/e2e/test_image.py::test_two_builds_give_the_same_bytes_which_are_few
       ;;
   esac
+  # What one process compiles all workers read: it takes longer than any of them works on it.
+  set=(-u PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX="$PWD/build/pycache"
+    RECOURSE_BIN="$PWD/build/$preset/recourse" "${set[@]}")
+  env "${set[@]}" "$PYTHON" -m pytest "${files[@]}" --collect-only -q -p no:cacheprovider \
+    >/dev/null || true
   timeout --foreground --signal=INT --kill-after=30s "$E2E_SECONDS_MAX" \
-    env PYTHONDONTWRITEBYTECODE=1 RECOURSE_BIN="$PWD/build/$preset/recourse" "${set[@]}" \
-    "$PYTHON" -m pytest "${files[@]}" -q -n "$E2E_WORKERS" --dist loadgroup --junitxml="$junit" \
-    --durations=25 --durations-min=1 -o cache_dir="$PWD/build/$preset/results/pytest" "$@"
+    env "${set[@]}" "$PYTHON" -m pytest "${files[@]}" -q -n "$E2E_WORKERS" --dist loadgroup \
+    --junitxml="$junit" --durations=25 --durations-min=1 \
+    -o cache_dir="$PWD/build/$preset/results/pytest" "$@"
 }
 
 # Ends with 1 when a sanitizer reported anything, whatever became of the test around it.
