@@ -6,7 +6,7 @@
 #include "filters/mcp/mcp_answer.h"
 #include "filters/mcp/mcp_request.h"
 #include "filters/mcp/sse_reader.h"
-#include "proxy/base/mcp_limits.h"
+#include "proxy/base/message_limits.h"
 
 namespace recourse::bench {
 namespace {

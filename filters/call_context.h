@@ -83,7 +83,7 @@ class RequestContext {
   Timer* timer = nullptr;
   // What `without_trace: pod` calls the flow of this pod; nullptr: there is none.
   const std::string* pod_flow = nullptr;
-  InterimSink* interim = nullptr;  // the MCP client that waits; nullptr: nobody does
+  InterimSink* interim = nullptr;  // the client that takes messages; nullptr: nobody does
   AnswerRelay* relay = nullptr;    // the client of an attempt that it made itself; likewise
   ClientWait waits;                // of the agent, until this object ends
 
@@ -103,7 +103,7 @@ class RequestContext {
   std::optional<BeforeRead> before;                // idempotency; unset: not read
   TraceContext trace;                              // trace
   std::uint64_t operation = 0;                     // idempotency; which it is, or repeats
-  bool has_tool_error = false;                     // dispatch; as an MCP tool says of itself
+  bool has_tool_error = false;                     // dispatch; as the tool says of itself
   std::optional<AttemptId> answers;                // idempotency; for MarkAnswered
   std::uint64_t unknown = 0;                       // idempotency; the operation, outcome not known
   std::uint16_t unknown_attempt = 0;               // of it

@@ -30,7 +30,7 @@ enum class Settled : std::uint8_t {
   kLost,  // its server will not tell: its task ended in a way that proves nothing, or is forgotten
 };
 
-// What an MCP server told an agent about a call that may be of unknown outcome.
+// What a server told an agent about a call that may be of unknown outcome.
 struct ServerReport {
   std::string backend{}, caller{}, session{};
   std::string server{};          // ServerKeyOf() the backend that said it

@@ -13,7 +13,7 @@ bool IsSecretPlace(const ScopeRule& rule) {
   if (rule.kind == ScopeRule::Kind::kSession) return true;
   return rule.kind == ScopeRule::Kind::kHeader &&
          (IsCredentialField(rule.name) || IsPrincipalField(rule.name) ||
-          EqualsIgnoreCase(rule.name, "Mcp-Session-Id"));
+          EqualsIgnoreCase(rule.name, kSessionField));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "filters/call_keeper.h"
+#include "filters/message.h"
 #include "policy/model/policy.h"
 #include "proxy/base/clock.h"
 #include "proxy/base/error.h"
@@ -15,15 +16,7 @@
 
 namespace recourse {
 
-// What the final JSON-RPC message of an MCP server says about its call.
-enum class McpKind : std::uint8_t {
-  kResult,         // done
-  kToolError,      // `isError`: the tool failed
-  kRefused,        // an error that proves that nothing was executed
-  kError,          // any other error: it tells nothing
-  kInputRequired,  // not executed yet: the client is to answer questions first
-  kTask,           // taken on, not done yet
-};
+class Codec;  // filters/codec.h
 
 // A backend's answer to one attempt, read whole up to its cap.
 struct Answer {
@@ -35,9 +28,12 @@ struct Answer {
   // The body went on to the client as it came. Cut: `timed_out` if its time was over.
   bool relayed = false, timed_out = false;
   // Set: the body is that message as application/json, without its id, whatever it came in.
-  std::optional<McpKind> mcp;
-  // It answers a request to an MCP server: with a message, see `mcp`, or over HTTP alone.
-  bool of_mcp_call = false;
+  std::optional<MessageKind> message;
+  // Set: it answers a message of that protocol, with one of its own or over HTTP alone.
+  const Codec* codec = nullptr;
+
+  // What it says is about the call or its session, whatever its status.
+  bool tells_no_result() const { return codec != nullptr && message != MessageKind::kResult; }
 };
 
 // Takes an answer's body as it comes. One thread.
@@ -67,8 +63,8 @@ class AnswerRelay {
   virtual std::size_t held() const = 0;
 };
 
-// Takes the messages that an MCP server sends before its answer: progress, logs, requests to the
-// client. One thread.
+// Takes the messages that a server sends before its answer: progress, logs, requests to the client.
+// One thread.
 class InterimSink {
  public:
   virtual ~InterimSink() = default;
@@ -87,13 +83,13 @@ class UpstreamConnection {
   virtual std::string_view Peer() const { return {}; }
   // It carried another call before.
   virtual bool IsReused() const { return false; }
-  // Before Exchange; MCP servers only. `sink` outlives the exchange.
+  // Before Exchange; of servers that send messages. `sink` outlives the exchange.
   virtual void PassInterimTo(InterimSink* sink) { (void)sink; }
   // The same, for requests of Recourse's own (undo, settle, what was approved or is sent again):
-  // the MCP session that they name may be gone, and another one may be opened for them.
+  // the session that they name may be gone, and another one may be opened for them.
   virtual void MayOpenSession() {}
-  // Before Exchange: the request is one message of MCP, and this is its id as it stands there. Who
-  // has read the message says so, that it need not be read again.
+  // Before Exchange: the request is one message, and this is its id as it stands there. Who has
+  // read the message says so, that it need not be read again.
   virtual void KnowsMessageId(const std::string& id) { (void)id; }
   // Before Exchange: each piece of the request is sent only if `permit` lets it; null: always. What
   // it stops before the first byte fails with kNotSent delivery. It outlives the exchange.

@@ -85,7 +85,7 @@ MUTANTS = (
     ),
     Mutant(
         "server-error-is-refusal", "a 5xx does not tell whether the backend acted",
-        "filters/call/status_proofs.h",
+        "filters/status_proofs.h",
         "  return StatusProof::kNone;",
         "  return status >= 500 ? StatusProof::kRejected : StatusProof::kNone;",
     ),

@@ -3,9 +3,8 @@
 #include <utility>
 
 #include "filters/call/call_values.h"
+#include "filters/call/codecs.h"
 #include "filters/call/stored_call.h"
-#include "filters/mcp/mcp_request.h"
-#include "policy/graphql/decision/graphql_decision.h"
 #include "policy/model/approval_need.h"
 #include "policy/model/override_scan.h"
 
@@ -28,30 +27,6 @@ TraceContext TraceOf(const Event& event) {
     trace.flags = field->substr(kFlagsAt);
   }
   return trace;
-}
-
-// Everything but the arguments is what was asked for.
-std::string ObjectionToMcpEdit(const HttpRequest& request, const std::string& body) {
-  static const std::vector<std::string> kArguments{"/params/arguments"};
-  const auto read = ReadMcpRequest(request.headers, body);
-  if (!read) return "the new body cannot be read: " + read.error().message;
-  const auto before = ParseJson(request.body), after = ParseJson(body);
-  if (before && after && CanonicalJson(*before, kArguments) == CanonicalJson(*after, kArguments)) {
-    return {};
-  }
-  return "of an MCP call only params.arguments may be changed";
-}
-
-// Another document may be written for it, if that calls the same field.
-std::string ObjectionToMutationEdit(const Event& event, const Backend& backend,
-                                    const HttpRequest& request, const std::string& body,
-                                    const Policy& policy) {
-  const auto calls = ReadGraphql(backend, request.method, request.headers, "", body);
-  if (!calls) return "the new body cannot be read: " + calls.error().detail();
-  const GraphqlDecision decision = DecideGraphql(policy, backend, *calls);
-  if (decision.refusal) return decision.refusal->detail();
-  const bool is_same = decision.tool != nullptr && decision.tool->name == event.tool;
-  return is_same ? std::string() : "of a mutation the field may not be changed";
 }
 
 std::string WhyEditForbidden(const Event& event, const HttpRequest& request, const Policy& policy) {
@@ -99,9 +74,8 @@ std::string ObjectionToEdit(const Event& event, const std::string& body, const P
                       event.request->body};
   const Backend* const backend = FindBackend(policy, event.backend);
   if (backend != nullptr && IsEndpointMessage(*backend, request)) {
-    std::string objection = backend->is_mcp()
-                                ? ObjectionToMcpEdit(request, body)
-                                : ObjectionToMutationEdit(event, *backend, request, body, policy);
+    std::string objection =
+        CodecOf(*backend).ObjectionToEdit(policy, *backend, event.tool, request, body);
     request.body = body;
     return objection.empty() ? WhyEditForbidden(event, request, policy) : objection;
   }

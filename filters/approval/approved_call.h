@@ -16,7 +16,7 @@ std::expected<std::unique_ptr<RequestContext>, std::string> ApprovedCall(
     const Event& event, std::shared_ptr<const Policy> policy);
 
 // Why that call may not be made with this body instead; empty: it may. The body is read as the
-// original one was. Of an MCP call only the arguments may be others.
+// original one was. Of a message only its arguments may be others.
 std::string ObjectionToEdit(const Event& event, const std::string& body, const Policy& policy);
 
 }  // namespace recourse

@@ -4,13 +4,10 @@
 #include <map>
 
 #include "filters/call/client_key.h"
+#include "filters/call/codecs.h"
 #include "filters/call/multipart.h"
-#include "filters/mcp/mcp_answer.h"
-#include "filters/mcp/mcp_request.h"
 #include "policy/graphql/decision/document_key.h"
-#include "policy/graphql/decision/graphql_decision.h"
 #include "policy/model/approval_need.h"
-#include "policy/model/mcp_names.h"
 #include "proxy/base/hex.h"
 #include "proxy/base/http/content_coding.h"
 
@@ -139,37 +136,6 @@ CallBody ReadMultipart(const HttpRequest& request, const ContentType& type) {
   return body;
 }
 
-// What another message than tools/call asks for: its params, without what tells of it alone.
-Json OtherParams(std::string_view body) {
-  Json params;
-  params.kind = Json::Kind::kObject;
-  const auto message = ParseJson(body);
-  const Json* const given = message ? message->Find("params") : nullptr;
-  if (given == nullptr) return params;
-  if (given->kind != Json::Kind::kObject) return *given;
-  for (const Json::Member& member : given->members) {
-    if (member.first != "_meta") params.members.push_back(member);
-  }
-  return params;
-}
-
-Result<CallBody> ReadMutation(const Backend& backend, const HttpRequest& request) {
-  const auto mark = std::min(request.target.find('?'), request.target.size());
-  auto calls = ReadGraphql(backend, request.method, request.headers,
-                           std::string_view(request.target).substr(mark), request.body);
-  if (!calls || calls->size() != 1 || calls->front().fields.size() != 1) {
-    return Malformed("the body is not one mutation of GraphQL with one field");
-  }
-  GraphqlRootField& field = calls->front().fields.front();
-  CallBody reading;
-  reading.form = BodyForm::kJson;
-  reading.json = std::move(field.arguments);
-  reading.call_method = kMutation;
-  reading.call_name = std::move(field.name);
-  reading.selection = field.shape.key + field.selection;
-  return reading;
-}
-
 std::size_t HeapBytes(const std::string& text) {
   return text.capacity() > std::string().capacity() ? text.capacity() : 0;
 }
@@ -225,24 +191,7 @@ bool IsEndpointMessage(const Backend& backend, const HttpRequest& request) {
 
 Result<CallBody> ReadCallBody(const Backend& backend, const HttpRequest& request) {
   if (!IsEndpointMessage(backend, request)) return ReadCallBody(request);
-  if (backend.is_graphql()) return ReadMutation(backend, request);
-  auto messages = ReadMcpRequest(request.headers, request.body);
-  if (!messages || messages->size() != 1) {
-    return Malformed("the body is not one message of MCP");
-  }
-  return TakeReading(messages->front(), request.body);
-}
-
-CallBody TakeReading(McpRequest& message, std::string_view body) {
-  CallBody reading;
-  reading.form = BodyForm::kJson;
-  if (message.kind == McpRequest::Kind::kToolCall) reading.call_method = kToolsCall;
-  reading.json = reading.calls_tool() ? std::move(message.arguments) : OtherParams(body);
-  reading.call_name = reading.calls_tool() ? message.tool : message.method;
-  reading.mcp_id = message.id;
-  reading.mcp_intent = message.intent;
-  reading.mcp_traceparent = message.traceparent;
-  return reading;
+  return CodecOf(backend).Read(backend, request);
 }
 
 Result<std::shared_ptr<const CallBody>> ReadingOf(const RequestContext& context) {
@@ -263,7 +212,7 @@ Result<std::shared_ptr<const CallBody>> ReadingOf(const RequestContext& context)
 CallValues ValuesAsSent(const RequestContext& context, const CallBody& body,
                         std::optional<Json>& raw) {
   CallValues values = ValuesOfCall(context, body);
-  if (!context.backend->is_graphql()) return values;
+  if (!CodecOf(*context.backend).PlacesAreInBody()) return values;
   if (auto json = ParseJson(context.request.body)) raw = std::move(*json);
   values.body = raw ? &*raw : nullptr;
   return values;
@@ -323,10 +272,7 @@ const Tool& UnlistedTool() {
 
 std::optional<Json> ReadAnswerBody(const Answer& answer) {
   if (!answer.body_complete || answer.over_cap) return std::nullopt;
-  if (answer.mcp) {
-    const auto message = ParseJson(answer.response.body);
-    return message ? McpToolOutput(*message) : std::nullopt;
-  }
+  if (answer.message) return answer.codec->Output(answer.response.body);
   return ReadJsonAnswer(answer.response);
 }
 

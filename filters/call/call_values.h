@@ -8,54 +8,13 @@
 #include <utility>
 #include <vector>
 
+#include "filters/call_body.h"
 #include "filters/call_context.h"
 #include "filters/upstream.h"
 #include "policy/template/template.h"
 #include "proxy/base/json/json.h"
 
 namespace recourse {
-
-struct McpRequest;
-
-enum class BodyForm : std::uint8_t { kNone, kJson, kForm, kMultipart, kRaw };
-
-struct BodyPart {
-  Headers headers;  // names in lower case
-  std::string content;
-  std::vector<std::string> names;  // each that some reader takes for its name, once
-  // It has one name, and its content is its value: no file, no other type than text, and UTF-8.
-  bool is_text = false;
-};
-
-struct CallBody {
-  BodyForm form = BodyForm::kNone;
-  // kJson: the body; of a form: an object of strings, of the names that occur once, and of
-  // multipart of the parts that are text.
-  Json json;
-  std::vector<std::pair<std::string, std::string>> pairs;  // kForm: decoded, in order
-  std::vector<BodyPart> parts;                             // kMultipart
-  std::string raw_type;  // kRaw: Content-Type and Content-Encoding, which give the bytes meaning
-  // Of a call by name, whose arguments are its body: that of an MCP tool (or the method, when the
-  // message calls none) or of a mutation's field; empty: it is none.
-  std::string call_name;
-  std::string_view call_method;  // kToolsCall, kMutation; empty: it calls nothing
-  std::string selection;         // of a mutation: what it selects of its answer
-  // Of an MCP call: its id as it came, and what its `_meta` says beside that.
-  std::string mcp_id, mcp_intent, mcp_traceparent;
-  // What the agent wrote into the body or the query where the backend takes its key; empty:
-  // nothing.
-  std::string placed_key;
-
-  // What selectors on the body read; nullptr when it has no readable values.
-  const Json* values() const { return form == BodyForm::kJson || is_form() ? &json : nullptr; }
-  bool calls_tool() const { return !call_method.empty(); }
-  bool is_form() const { return form == BodyForm::kForm || form == BodyForm::kMultipart; }
-  // It says more than those selectors can read.
-  bool is_partial() const {
-    return form == BodyForm::kRaw ||
-           (is_form() && json.members.size() != pairs.size() + parts.size());
-  }
-};
 
 // Reads the body by its content type. JSON fails with kMalformedRequest and the reason when it does
 // not parse, and with kUnsupportedMediaType for another charset than UTF-8; a form with
@@ -64,13 +23,10 @@ struct CallBody {
 // arguments. A body of no bytes is kNone whatever its type says.
 Result<CallBody> ReadCallBody(const HttpRequest& request);
 
-// The same for a request to `backend`. Of a call to an MCP server the body is the arguments of its
-// tool, or what other params it has; of one to a GraphQL server those of its mutation's field, with
-// variables put in. Fails with kMalformedRequest when it is no single message or mutation.
+// The same for a request to `backend`. Of a message to its endpoint the body is the arguments of
+// the call that it makes (Codec::Read). Fails with kMalformedRequest when it makes none, or
+// several.
 Result<CallBody> ReadCallBody(const Backend& backend, const HttpRequest& request);
-
-// The same for a message that is read already; `body` is its bytes. Takes the arguments out of it.
-CallBody TakeReading(McpRequest& message, std::string_view body);
 
 // The memory that a reading takes.
 std::size_t SizeOf(const CallBody& body);
@@ -91,7 +47,7 @@ inline bool IsLarge(const RequestContext& context) {
 // What is said where that had no room.
 inline constexpr std::string_view kNoRoomApart = "too many large bodies wait to be judged";
 
-// True for a message to the endpoint of a server of MCP or GraphQL.
+// True for a message to the endpoint of a server whose protocol has one.
 bool IsEndpointMessage(const Backend& backend, const HttpRequest& request);
 
 // The same bytes without a reading of them, for calls that are only logged.
@@ -107,8 +63,8 @@ bool HasMalformedEscape(std::string_view text);
 // arguments.
 CallValues ValuesOfCall(const RequestContext& context, const CallBody& body);
 
-// The same where texts of ours are put in: of a GraphQL request the body as it is sent, which is
-// read into `raw`, and not the arguments.
+// The same where texts of ours are put in: the body as it is sent, which is read into `raw`, if
+// that is not the arguments (Codec::PlacesAreInBody).
 CallValues ValuesAsSent(const RequestContext& context, const CallBody& body,
                         std::optional<Json>& raw);
 
@@ -120,7 +76,7 @@ const Tool& UnlistedTool();
 bool NeedsApproval(const ApprovalRule& rule, const CallValues& values);
 
 // An answer's body as JSON, decoded when it is compressed; nullopt when it is cut, too large, not
-// JSON, or encoded in a way that cannot be read (DecodeContent). Of an MCP tool: its output.
+// JSON, or encoded in a way that cannot be read (DecodeContent). Of a message: Codec::Output.
 std::optional<Json> ReadAnswerBody(const Answer& answer);
 // The same for a body that is taken for whole.
 std::optional<Json> ReadJsonAnswer(const HttpResponse& response);

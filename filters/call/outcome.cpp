@@ -7,14 +7,11 @@
 #include "filters/answer_form.h"
 #include "filters/call/answers.h"
 #include "filters/call/call_values.h"
+#include "filters/call/codecs.h"
 #include "filters/call/key_placeholder.h"
-#include "filters/call/mcp_outcome.h"
 #include "filters/call/snapshots.h"
-#include "filters/call/status_proofs.h"
-#include "filters/call/stored_request.h"
 #include "filters/call/stored_response.h"
-#include "filters/mcp/mcp_task.h"
-#include "policy/graphql/answer.h"
+#include "filters/status_proofs.h"
 #include "policy/template/late_reference.h"
 #include "policy/template/own_terms.h"
 #include "policy/undo/put_back.h"
@@ -99,41 +96,6 @@ void AddDetail(std::string& detail, std::string_view text) {
   detail += text;
 }
 
-enum class Success : std::uint8_t { kYes, kNo, kUnclear };
-
-Success Judge(const Tool& tool, const CallValues& values) {
-  Success all = Success::kYes;
-  for (const Condition& condition : tool.success_when) {
-    const std::optional<bool> holds = Evaluate(condition, values);
-    if (holds && !*holds) return Success::kNo;
-    if (!holds) all = Success::kUnclear;
-  }
-  return all;
-}
-
-// The phase is proven, but there is no whole answer to pass on.
-void ReplaceCutAnswer(const Answer& answer, Verdict& verdict) {
-  if (answer.body_complete && (!answer.over_cap || answer.relayed)) return;
-  verdict.detail += answer.over_cap ? "; its answer was too large" : "; its answer was cut off";
-  if (verdict.phase == Phase::kUncertain) {
-    verdict.problem = ErrorCode::kOutcomeUnknown;
-    verdict.problem_status = kBadGateway;
-    verdict.proxy_error = "http_response_incomplete";
-  } else {
-    verdict.problem = answer.over_cap ? ErrorCode::kBackendProtocol : ErrorCode::kBackendReset;
-  }
-}
-
-Verdict UnclearAnswer(const Answer& answer, Cause cause, std::string detail) {
-  Verdict verdict;
-  verdict.phase = Phase::kUncertain;
-  verdict.cause = cause;
-  verdict.http_status = answer.response.status;
-  verdict.detail = std::move(detail);
-  ReplaceCutAnswer(answer, verdict);
-  return verdict;
-}
-
 // Its head went out before the work was done, and says nothing of its end.
 Verdict OfCutStream(const Answer& answer) {
   Verdict verdict = answer.timed_out
@@ -160,11 +122,11 @@ Verdict OfSuccess(const Tool& tool, const Answer& answer, const CallValues& valu
     ReplaceCutAnswer(answer, verdict);
     return verdict;
   }
-  const Success success = Judge(tool, values);
-  if (success != Success::kYes) {
+  const Confirmed success = JudgeSuccess(tool, values);
+  if (success != Confirmed::kYes) {
     return UnclearAnswer(
         answer, Cause::kAnswer,
-        success == Success::kNo
+        success == Confirmed::kNo
             ? fmt::format("the backend answered {}, but success_when does not hold", status)
             : fmt::format("the backend answered {}, but success_when cannot be read from it",
                           status));
@@ -198,58 +160,25 @@ Verdict OfSuccess(const Tool& tool, const Answer& answer, const CallValues& valu
   return verdict;
 }
 
-bool OneHolds(const std::vector<Condition>& conditions, const CallValues& values) {
-  return std::any_of(conditions.begin(), conditions.end(), [&](const Condition& condition) {
-    return Evaluate(condition, values).value_or(false);
-  });
-}
-
-// A GraphQL server says with a 200 that a mutation failed, too. nullopt: the policy's conditions
-// tell, or its field has a value and nothing is said against it.
-std::optional<Verdict> OfGraphqlAnswer(const Tool& tool, const Answer& answer,
-                                       const CallValues& values) {
-  const int status = answer.response.status;
-  const GraphqlSays says = ReadGraphqlAnswer(values.answer_body);
-  if (says == GraphqlSays::kData || OneHolds(tool.failed_when, values)) return std::nullopt;
-  const bool is_confirmed = !tool.success_when.empty() && Judge(tool, values) == Success::kYes;
-  if (is_confirmed) return std::nullopt;
-  const std::string words = GraphqlErrorText(values.answer_body);
-  const std::string said = words.empty() ? std::string() : ": " + words;
-  if (says == GraphqlSays::kErrors && tool.on_error == OnError::kNotExecuted) {
-    Verdict verdict;
-    verdict.http_status = status;
-    verdict.phase = Phase::kRejected;
-    verdict.detail = fmt::format("the server refused the mutation{}", said);
-    ReplaceCutAnswer(answer, verdict);
-    return verdict;
-  }
-  return UnclearAnswer(
-      answer, Cause::kAnswer,
-      says == GraphqlSays::kNothing
-          ? fmt::format("the backend answered {} without a value of the mutation's field", status)
-          : fmt::format("the backend answered {} with an error, which does not tell whether it "
-                        "acted{}",
-                        status, said));
-}
-
 // The server's own word that the call may be made again.
 bool MayBeRepeated(const Tool& tool, const Backend* backend, StatusProof proof,
                    const CallValues& values) {
   const bool is_keyed = backend != nullptr && KeyRuleOf(tool, *backend).at.exists();
   if (proof == StatusProof::kNone && is_keyed) return false;
-  return OneHolds(tool.repeat_if, values) ||
-         (backend != nullptr && OneHolds(backend->repeat_if, values));
+  return AnyHolds(tool.repeat_if, values) ||
+         (backend != nullptr && AnyHolds(backend->repeat_if, values));
 }
 
 Verdict OfAnswer(const Tool& tool, const Answer& answer, const CallValues& values,
                  const Backend* backend) {
   const int status = answer.response.status;
-  if (auto verdict = OfMcpAnswer(tool, answer, values)) return std::move(*verdict);
+  const Codec* const codec = answer.codec != nullptr ? answer.codec
+                             : backend != nullptr    ? &CodecOf(*backend)
+                                                     : nullptr;
+  if (auto verdict = codec == nullptr ? std::nullopt : codec->Judge(tool, answer, values)) {
+    return std::move(*verdict);
+  }
   if (IsSuccess(status) && !tool.not_executed.Contains(status)) {
-    const bool is_graphql = backend != nullptr && backend->is_graphql();
-    if (auto verdict = is_graphql ? OfGraphqlAnswer(tool, answer, values) : std::nullopt) {
-      return std::move(*verdict);
-    }
     return OfSuccess(tool, answer, values);
   }
   if (status < 200) {
@@ -278,8 +207,6 @@ Verdict OfAnswer(const Tool& tool, const Answer& answer, const CallValues& value
 // and settle requests have of the call.
 std::optional<RenderedRequest> TaskOf(const Event& dispatching, const Tool& tool,
                                       const Answer& answer, const Headers& of_call) {
-  const auto message = ParseJson(answer.response.body);
-  if (!message) return std::nullopt;
   Headers fields = dispatching.settle ? dispatching.settle->headers : Headers();
   for (const char* const name : {"Content-Type", "Content-Length"}) RemoveHeader(fields, name);
   DropTerms(fields);
@@ -287,8 +214,8 @@ std::optional<RenderedRequest> TaskOf(const Event& dispatching, const Tool& tool
     const std::string* const value = FindHeader(of_call, name);
     if (value != nullptr) SetHeader(fields, name, *value);
   }
-  KeepMcpFields(of_call, fields);
-  return AskAboutTask(*message, std::move(fields));
+  answer.codec->KeepSession(of_call, fields);
+  return answer.codec->AskAboutTask(answer.response.body, std::move(fields));
 }
 
 // What asks whether a call that was taken on is done.
@@ -327,9 +254,7 @@ void AddFollowUps(const Tool& tool, const Digest& key, CallValues values, Transi
           values.headers == nullptr ? nullptr : FindHeader(*values.headers, name);
       if (value != nullptr) undo->headers.emplace_back(name, *value);
     }
-    if (!tool.mcp_names.empty() && values.headers != nullptr) {
-      KeepMcpFields(*values.headers, undo->headers);
-    }
+    if (values.headers != nullptr) CodecOf(tool).KeepSession(*values.headers, undo->headers);
     transition.undo = std::move(*undo);
   } else if (is_certain) {
     AddDetail(transition.detail, kNoUndoMade);
@@ -400,7 +325,7 @@ Verdict OfTwin(Verdict verdict, const Tool& tool, const Event& dispatching,
                           (tool.settle && tool.settle->mark.exists());
   const bool can_tell = dispatching.cause == Cause::kResend ||
                         (is_key_own && dispatching.settle && AsksByKey(*dispatching.settle));
-  if (!is_refused || !can_tell || !OneHolds(tool.happened_if, values)) return verdict;
+  if (!is_refused || !can_tell || !AnyHolds(tool.happened_if, values)) return verdict;
   verdict.phase = Phase::kUncertain;
   verdict.cause = Cause::kAnswer;
   verdict.detail += "; by happened_if it may have taken effect before";
@@ -427,8 +352,7 @@ Transition MakeTransition(const Event& dispatching, const Verdict& verdict, cons
   transition.http_status = verdict.http_status;
   if (result && !verdict.problem && !result->over_cap &&
       result->response.body.size() <= limits::kAnswerKeptBytesMax) {
-    auto kept = result->mcp ? KeptMcpAnswer(result->response, tool.keep_headers, tool.redact)
-                            : StoredResponse(result->response, tool.keep_headers, tool.redact);
+    auto kept = StoredResponse(*result, tool.keep_headers, tool.redact);
     transition.answer_kept = kept.has_value();
     if (kept) transition.answer = std::move(*kept);
     if (!kept) AddDetail(transition.detail, "its answer is not kept: redact needs it to be JSON");
@@ -442,7 +366,8 @@ Transition MakeTransition(const Event& dispatching, const Verdict& verdict, cons
     transition.ours = StateLeft(tool, dispatching.state->ours, values);
   }
   transition.keeps_settle = IsProbedAfterUndo(tool);
-  if (result && result->mcp == McpKind::kTask && dispatching.is_step && values.headers != nullptr) {
+  if (result && result->message == MessageKind::kTask && dispatching.is_step &&
+      values.headers != nullptr) {
     transition.task = TaskOf(dispatching, tool, *result, *values.headers);
   }
   const bool is_taken_on = verdict.phase == Phase::kUncertain && verdict.http_status == kTakenOn;
@@ -460,7 +385,7 @@ bool EndsByItself(const Answer& answer) {
 }
 
 bool ReadsAnswerBody(const Tool& tool, const Backend* backend) {
-  if (backend != nullptr && backend->is_graphql()) return true;
+  if (backend != nullptr && CodecOf(*backend).JudgesByBody()) return true;
   const auto is_answer_body = [](const Selector& selector) {
     return selector.source == Selector::Source::kAnswerBody;
   };

@@ -6,26 +6,10 @@
 
 #include "filters/ledger/ledger.h"
 #include "filters/upstream.h"
+#include "filters/verdict.h"
 #include "policy/model/policy.h"
 
 namespace recourse {
-
-// The status of a problem about what a backend answered.
-inline constexpr int kBadGateway = 502;
-
-struct Verdict {
-  // What the answer tells of the call: all that a first one does; how things stand by now; nothing.
-  enum class Tells : std::uint8_t { kAll, kLater, kNothing };
-  Phase phase = Phase::kUncertain;
-  Cause cause = Cause::kAnswer;
-  int http_status = 0;  // of the backend's answer
-  std::string detail;   // for people
-  // Unset: the backend's answer goes to the caller as it is. Set: this problem of ours instead.
-  std::optional<ErrorCode> problem;
-  int problem_status = 0;        // 0: the problem's own status
-  std::string_view proxy_error;  // empty: the problem's own token
-  Tells tells = Tells::kAll;
-};
 
 // The normative table (of statuses: status_proofs.h). `values` hold the call and, when there is
 // one, the answer. A whole answer is passed on whatever it proves; what we know is told beside it.

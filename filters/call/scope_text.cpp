@@ -4,6 +4,7 @@
 #include <optional>
 #include <string_view>
 
+#include "policy/model/principal.h"
 #include "proxy/base/http/http_message.h"
 
 namespace recourse {
@@ -48,7 +49,7 @@ std::string BodyText(const CallBody& body, const std::string& pointer) {
 
 std::string SessionText(const Headers& headers) {
   std::string text = HeaderText(headers, "Recourse-Session");
-  return text.empty() ? HeaderText(headers, "Mcp-Session-Id") : text;
+  return text.empty() ? HeaderText(headers, std::string(kSessionField)) : text;
 }
 
 }  // namespace

@@ -67,7 +67,7 @@ std::expected<Snapshot, Unread> ReadSnapshot(const BeforeRule& rule, const Resul
     return unread(detail.empty() ? "no answer came" : std::string(detail), true);
   }
   const int status = answer->response.status;
-  if (answer->of_mcp_call && answer->mcp != McpKind::kResult) {
+  if (answer->tells_no_result()) {
     return unread("the server did not answer with a result", true);
   }
   if (may_be_gone && (status == 404 || status == 410)) return Snapshot{.is_gone = true};

@@ -2,9 +2,8 @@
 
 #include <algorithm>
 
-#include "filters/mcp/mcp_request.h"
-#include "policy/model/mcp_names.h"
 #include "policy/model/route_table.h"
+#include "policy/model/tool_names.h"
 
 namespace recourse {
 namespace {
@@ -56,7 +55,7 @@ const Tool* FindToolOf(const Policy& policy, const Backend& backend, const HttpR
 
 void NameCall(const HttpRequest& request, std::string path, const CallBody& reading, Event& event) {
   event.method = reading.calls_tool() ? std::string(reading.call_method) : request.method;
-  event.path = reading.calls_tool() ? ShownMcpName(reading.call_name) : std::move(path);
+  event.path = reading.calls_tool() ? ShownCallName(reading.call_name) : std::move(path);
 }
 
 void NameCall(const Backend& backend, const HttpRequest& request, std::string path, Event& event) {
@@ -66,10 +65,7 @@ void NameCall(const Backend& backend, const HttpRequest& request, std::string pa
 
 Pairs CapturesOf(const Event& event, const Policy& policy) {
   const Backend* const backend = FindBackend(policy, event.backend);
-  if (backend == nullptr || policy.routes == nullptr || event.method == kToolsCall ||
-      event.method == kMutation) {
-    return {};
-  }
+  if (backend == nullptr || policy.routes == nullptr || IsCallByName(event.method)) return {};
   Pairs captures;
   std::string scratch;
   const auto match = policy.routes->Match(*backend, event.method, event.path, scratch);

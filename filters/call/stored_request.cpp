@@ -26,13 +26,6 @@ std::optional<RenderedRequest> StoredRequest(const Tool& tool, HttpRequest rende
                          std::move(rendered.headers), std::move(rendered.body)};
 }
 
-void KeepMcpFields(const Headers& of_call, Headers& rendered) {
-  for (const std::string_view name : {"MCP-Protocol-Version", "Mcp-Session-Id"}) {
-    const std::string* const value = FindHeader(of_call, name);
-    if (value != nullptr) SetHeader(rendered, name, *value);
-  }
-}
-
 std::uint64_t DedupeDomain(const Backend& backend, const KeyRule& rule) {
   if (!rule.at.exists()) return 0;
   Sha256Sum sum;

@@ -15,10 +15,6 @@ namespace recourse {
 // is never stored, and what is left would be another request.
 std::optional<RenderedRequest> StoredRequest(const Tool& tool, HttpRequest rendered);
 
-// Adds to an undo or settle request for an MCP server what says in which era and session the call
-// was made. They are sealed like the rest of it, and shown to nobody.
-void KeepMcpFields(const Headers& of_call, Headers& rendered);
-
 // What a backend promises when it de-duplicates by key (Event::dedupe_domain); 0: nothing. Two
 // backends, or one with keys in two places or forms, know nothing of each other's keys.
 std::uint64_t DedupeDomain(const Backend& backend, const KeyRule& rule);

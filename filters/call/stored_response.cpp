@@ -4,7 +4,7 @@
 #include <array>
 
 #include "filters/call/answers.h"
-#include "filters/mcp/redact_output.h"
+#include "filters/codec.h"
 #include "proxy/base/json/json.h"
 #include "proxy/base/json/json_span.h"
 #include "proxy/base/limits.h"
@@ -55,9 +55,6 @@ bool HasName(const std::vector<std::string>& names, std::string_view name) {
                      [name](const std::string& other) { return EqualsIgnoreCase(other, name); });
 }
 
-using Redact = bool (*)(HttpResponse& kept, const std::vector<Selector>& redact,
-                        std::string& taken);
-
 bool ReadsBody(const std::vector<Selector>& redact) {
   return std::any_of(redact.begin(), redact.end(), [](const Selector& selector) {
     return selector.source == Source::kAnswerBody;
@@ -80,12 +77,14 @@ bool RedactBody(HttpResponse& kept, const std::vector<Selector>& redact, std::st
   return true;
 }
 
-bool RedactMessage(HttpResponse& kept, const std::vector<Selector>& redact, std::string& taken) {
+// The same of a message.
+bool RedactMessage(const Codec& codec, HttpResponse& kept, const std::vector<Selector>& redact,
+                   std::string& taken) {
   if (!ReadsBody(redact)) return true;
   std::vector<Selector> places;
   std::copy_if(redact.begin(), redact.end(), std::back_inserter(places),
                [](const Selector& selector) { return selector.source == Source::kAnswerBody; });
-  return RedactMcpOutput(kept.body, places, kRedacted, taken);
+  return codec.Redact(kept.body, places, kRedacted, taken);
 }
 
 void RedactFields(Headers& fields, const std::vector<Selector>& redact, std::string& taken) {
@@ -99,7 +98,7 @@ void RedactFields(Headers& fields, const std::vector<Selector>& redact, std::str
 
 std::optional<HttpResponse> Kept(const HttpResponse& response,
                                  const std::vector<std::string>& keep_headers,
-                                 const std::vector<Selector>& redact, Redact redact_body) {
+                                 const std::vector<Selector>& redact, const Codec* of_message) {
   HttpResponse kept{response.status, response.reason, {}, response.body};
   kept.headers.reserve(response.headers.size());
   std::copy_if(response.headers.begin(), response.headers.end(), std::back_inserter(kept.headers),
@@ -108,7 +107,9 @@ std::optional<HttpResponse> Kept(const HttpResponse& response,
                         (IsKeptField(field.first) || HasName(keep_headers, field.first));
                });
   std::string taken;
-  if (!redact_body(kept, redact, taken)) return std::nullopt;
+  const bool is_clean = of_message != nullptr ? RedactMessage(*of_message, kept, redact, taken)
+                                              : RedactBody(kept, redact, taken);
+  if (!is_clean) return std::nullopt;
   RedactFields(kept.headers, redact, taken);
   if (!taken.empty()) kept.headers.emplace_back("Recourse-Redacted", std::move(taken));
   return kept;
@@ -124,13 +125,13 @@ bool IsKeptField(std::string_view name) {
 std::optional<HttpResponse> StoredResponse(const HttpResponse& response,
                                            const std::vector<std::string>& keep_headers,
                                            const std::vector<Selector>& redact) {
-  return Kept(response, keep_headers, redact, &RedactBody);
+  return Kept(response, keep_headers, redact, nullptr);
 }
 
-std::optional<HttpResponse> KeptMcpAnswer(const HttpResponse& response,
-                                          const std::vector<std::string>& keep_headers,
-                                          const std::vector<Selector>& redact) {
-  return Kept(response, keep_headers, redact, &RedactMessage);
+std::optional<HttpResponse> StoredResponse(const Answer& answer,
+                                           const std::vector<std::string>& keep_headers,
+                                           const std::vector<Selector>& redact) {
+  return Kept(answer.response, keep_headers, redact, answer.message ? answer.codec : nullptr);
 }
 
 void CutToSaid(HttpResponse& kept) {

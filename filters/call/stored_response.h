@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "filters/upstream.h"
 #include "policy/template/template.h"
 #include "proxy/base/http/http_message.h"
 
@@ -22,12 +23,11 @@ std::optional<HttpResponse> StoredResponse(const HttpResponse& response,
                                            const std::vector<std::string>& keep_headers,
                                            const std::vector<Selector>& redact);
 
-// The same of an answer whose body is a message of an MCP server: `redact` reads the output of its
-// tool, and what is taken out of that is taken out of its texts too. nullopt also when a text that
-// is not JSON may tell a value that has to be taken out.
-std::optional<HttpResponse> KeptMcpAnswer(const HttpResponse& response,
-                                          const std::vector<std::string>& keep_headers,
-                                          const std::vector<Selector>& redact);
+// The same of an answer that is a message of its protocol, too: `redact` reads its output
+// (Codec::Redact). nullopt also when a value that has to be taken out may be left in it.
+std::optional<HttpResponse> StoredResponse(const Answer& answer,
+                                           const std::vector<std::string>& keep_headers,
+                                           const std::vector<Selector>& redact);
 
 // What of an answer that was no success is kept and shown for people: the first kSaidBytesMax of
 // its body, at the end of a character.

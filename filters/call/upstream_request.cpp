@@ -1,6 +1,7 @@
 #include "filters/call/upstream_request.h"
 
 #include "filters/call/answers.h"
+#include "filters/call/codecs.h"
 #include "filters/credentials/credentials.h"
 #include "policy/graphql/decision/document_key.h"
 
@@ -11,10 +12,11 @@ const SettleRule* SettleOf(const RequestContext& context) {
   return context.tool != nullptr && context.tool->settle ? &*context.tool->settle : nullptr;
 }
 
-// Whether what is put into the variables of a mutation reaches its field or a directive there: a
-// server takes no notice of others.
+// Whether what is put into the body reaches the call that it makes, or a directive there: a server
+// takes no notice of what its document does not use.
 bool IsUsed(const RequestContext& context, const RequestPlace& place) {
-  if (!context.backend->is_graphql() || place.where != RequestPlace::Where::kBody) return true;
+  const bool is_inside = place.where == RequestPlace::Where::kBody;
+  if (!is_inside || !CodecOf(*context.backend).PlacesAreInBody()) return true;
   constexpr std::string_view kTried = "recourse-tries-this-place";
   HttpRequest tried = context.request;
   (void)PutIn({{{place, std::string(kTried)}}, false}, tried);

@@ -74,7 +74,7 @@ Task<Result<Outcome>> DispatchFilter::Send(RequestContext& context) {
   context.connection->RelayAnswerTo(context.relay);
   if (context.commit != nullptr) context.connection->SendOnlyWith(context.commit->permit());
   if (context.approved != 0) context.connection->MayOpenSession();
-  if (context.reading) context.connection->KnowsMessageId(context.reading->mcp_id);
+  if (context.reading) context.connection->KnowsMessageId(context.reading->message_id);
   Result<Answer> answer =
       co_await context.connection->Exchange(request, context.deadline, limits::kAnswerBytesMax);
   TakeOut(put, request.body);
@@ -83,7 +83,7 @@ Task<Result<Outcome>> DispatchFilter::Send(RequestContext& context) {
   context.connection.reset();
   if (!answer) co_return std::unexpected(answer.error());
   Outcome outcome;
-  context.has_tool_error = answer->mcp == McpKind::kToolError;
+  context.has_tool_error = answer->message == MessageKind::kToolError;
   outcome.answer = std::move(*answer);
   co_return outcome;
 }

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "filters/call/answers.h"
+#include "filters/call/codecs.h"
 #include "filters/call/snapshots.h"
-#include "filters/call/stored_request.h"
 #include "filters/credentials/credentials.h"
 #include "policy/model/principal.h"
 #include "policy/undo/put_back.h"
@@ -53,7 +53,7 @@ Task<std::optional<Outcome>> BeforeReader::Read(RequestContext& context,
   std::expected<Snapshot, Unread> read = std::unexpected(Unread());
   if (request) {
     AddTenants(context.request.headers, request->headers);
-    if (context.backend->is_mcp()) KeepMcpFields(context.request.headers, request->headers);
+    CodecOf(*context.backend).KeepSession(context.request.headers, request->headers);
     read = ReadSnapshot(
         rule,
         co_await Ask(context,

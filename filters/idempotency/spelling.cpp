@@ -43,10 +43,10 @@ void SpellAsBefore(const Event& known, std::shared_ptr<const CallBody> body, boo
   } else if (!field.empty() || !intent.empty()) {
     SpellKey(field, intent, context.request.headers);
   }
-  if (field.empty() || body->mcp_intent.empty()) return;
+  if (field.empty() || body->message_intent.empty()) return;
   // The field names the intent now, and the message may have named the operation's key.
   auto reading = std::make_shared<CallBody>(*body);
-  reading->mcp_intent.clear();
+  reading->message_intent.clear();
   context.reading = std::move(reading);
 }
 

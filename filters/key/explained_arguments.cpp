@@ -4,7 +4,7 @@
 
 #include "filters/key/ambiguity_check.h"
 #include "filters/key/key.h"
-#include "policy/model/mcp_names.h"
+#include "policy/model/tool_names.h"
 
 namespace recourse {
 namespace {
@@ -21,14 +21,14 @@ HttpRequest ExplainedRequest(const ExplainedCall& call) {
 }
 
 // The arguments alone stand for a call by name.
-Result<CallBody> ExplainedBody(const HttpRequest& request, const std::string& mcp_tool) {
-  if (mcp_tool.empty()) return ReadCallBody(request);
+Result<CallBody> ExplainedBody(const HttpRequest& request, const std::string& called) {
+  if (called.empty()) return ReadCallBody(request);
   auto arguments = ParseJson(request.body.empty() ? "{}" : request.body);
   if (!arguments) return std::unexpected(arguments.error());
   CallBody body;
   body.form = BodyForm::kJson;
   body.json = std::move(*arguments);
-  body.call_name = mcp_tool;
+  body.call_name = called;
   body.call_method = request.method == kMutation ? kMutation : kToolsCall;
   return body;
 }
@@ -36,9 +36,9 @@ Result<CallBody> ExplainedBody(const HttpRequest& request, const std::string& mc
 }  // namespace
 
 ExplainedArguments ArgumentsOf(const Tool& tool, const ExplainedCall& call, const Pairs& query,
-                               const std::string& mcp_tool) {
+                               const std::string& called) {
   const HttpRequest request = ExplainedRequest(call);
-  auto body = ExplainedBody(request, mcp_tool);
+  auto body = ExplainedBody(request, called);
   if (!body) return {CallRefusal(body.error()), std::nullopt, false};
   const auto named = ReadNamedIntent(request.headers, *body);
   if (!named) return {CallRefusal(named.error()), std::nullopt, false};

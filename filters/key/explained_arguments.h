@@ -10,6 +10,6 @@ namespace recourse {
 // An ArgumentsReader. Without a Content-Type a body that begins like JSON is taken for it: on a
 // command line nobody writes the header. Pure.
 ExplainedArguments ArgumentsOf(const Tool& tool, const ExplainedCall& call, const Pairs& query,
-                               const std::string& mcp_tool);
+                               const std::string& called);
 
 }  // namespace recourse

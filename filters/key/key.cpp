@@ -5,6 +5,7 @@
 #include "filters/key/older_names.h"
 #include "filters/key/recipe.h"
 #include "filters/key/standing_marks.h"
+#include "policy/model/principal.h"
 #include "proxy/base/http/http_message.h"
 #include "proxy/base/limits.h"
 
@@ -30,7 +31,7 @@ DerivedKey UnkeyedPart(const KeyInputs& inputs, const HmacKey& secret) {
 std::string ScopeRequirement(const ScopeRule& scope) {
   switch (scope.kind) {
     case ScopeRule::Kind::kSession:
-      return "the header Recourse-Session or Mcp-Session-Id";
+      return "the header Recourse-Session or " + std::string(kSessionField);
     case ScopeRule::Kind::kHeader:
       return "the header " + scope.name;
     case ScopeRule::Kind::kBody:
@@ -57,17 +58,18 @@ Result<ClientIntent> ReadNamedIntent(const Headers& headers, const CallBody& bod
     named->key = body.placed_key;
     named->intent = body.placed_key;
   }
-  if (body.mcp_intent.empty()) return named;
-  if (body.mcp_intent.size() > limits::kIdempotencyKeyBytesMax || !IsFieldValue(body.mcp_intent)) {
+  if (body.message_intent.empty()) return named;
+  if (body.message_intent.size() > limits::kIdempotencyKeyBytesMax ||
+      !IsFieldValue(body.message_intent)) {
     return std::unexpected(Error(ErrorCode::kInvalidKey,
                                  "_meta[\"dev.recourse/intent\"] has control characters, or more "
                                  "than 255 bytes"));
   }
-  if (named->intent && *named->intent != body.mcp_intent) {
+  if (named->intent && *named->intent != body.message_intent) {
     return std::unexpected(
         Error(ErrorCode::kInvalidKey, "_meta and a header field name different intents"));
   }
-  named->intent = body.mcp_intent;
+  named->intent = body.message_intent;
   named->is_for_us = true;
   return named;
 }

@@ -40,7 +40,7 @@ struct DerivedKey {
   // What names of the call were under earlier recipes, where those are others.
   std::vector<OlderRecipe> older;
   Principal principal = kNoPrincipal;
-  Digest resource{};  // what the call writes to: backend, path and query; zeros: an MCP call
+  Digest resource{};  // what the call writes to: backend, path and query; zeros: a call by name
   Standing stands;
   // Nothing says which calls belong together, neither the call nor the policy.
   bool is_retry_only = false;
@@ -65,7 +65,7 @@ Result<DerivedKey> DeriveKey(const KeyInputs& inputs);
 // the intent, but the answer to another selection has another form, and is not replayed to it.
 void AddSelection(const CallBody& body, const std::string& install_secret, DerivedKey& derived);
 
-// What names the call's intent: a field, of an MCP call its `_meta`, or what stands where the
+// What names the call's intent: a field, of a message its `_meta`, or what stands where the
 // backend takes its key. Fails with kInvalidKey as ReadClientIntent does, also when two name one
 // and differ.
 Result<ClientIntent> ReadNamedIntent(const Headers& headers, const CallBody& body);

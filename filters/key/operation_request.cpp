@@ -4,6 +4,7 @@
 #include <array>
 
 #include "filters/call/client_key.h"
+#include "filters/call/codecs.h"
 #include "filters/call/flow_name.h"
 #include "filters/call/key_placeholder.h"
 #include "filters/call/stored_call.h"
@@ -48,7 +49,7 @@ void AddProbe(const RequestContext& context, CallValues values, const DerivedKey
       tool.settle->mark.exists() ? KeyPlaceholder() : key.client_key.value_or(KeyPlaceholder());
   auto probe = Render(tool.settle->request, values);
   if (probe) {
-    if (context.backend->is_mcp()) KeepMcpFields(context.request.headers, probe->headers);
+    CodecOf(*context.backend).KeepSession(context.request.headers, probe->headers);
     event.settle = std::move(*probe);
   } else {
     event.detail = "the settle request cannot be made: ";

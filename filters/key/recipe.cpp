@@ -92,7 +92,7 @@ bool LacksStructure(const KeyInputs& inputs) {
              [](const Selector& selector) { return selector.source == Selector::Source::kBody; });
 }
 
-// One tool of the policy may stand for many of an MCP server, which are no repeats of each other.
+// One tool of the policy may stand for many of a server, which are no repeats of each other.
 std::string ToolPart(const KeyInputs& inputs) {
   if (inputs.body.call_name.empty()) return inputs.tool_name;
   std::string part = inputs.tool_name;

@@ -2,7 +2,7 @@
 
 #include "filters/mcp/agent_reply.h"
 #include "filters/mcp/mcp_answer.h"
-#include "proxy/base/mcp_limits.h"
+#include "proxy/base/message_limits.h"
 
 namespace recourse {
 namespace {
@@ -14,7 +14,7 @@ constexpr std::string_view kCutText =
 
 }  // namespace
 
-AnswerTap::AnswerTap(const std::vector<McpRequest>& requests) : events_(limits::kMcpTapBytesMax) {
+AnswerTap::AnswerTap(const std::vector<McpRequest>& requests) : events_(limits::kTapBytesMax) {
   for (const McpRequest& request : requests) {
     if (request.id.empty() || request.kind == McpRequest::Kind::kPass) continue;
     waiting_.push_back(request.id);
@@ -44,7 +44,7 @@ void AnswerTap::Take(std::string_view piece) {
     return;
   }
   if (!is_json_ || (list_id_.empty() && asked_.empty())) return;
-  if (body_.size() + piece.size() > limits::kMcpTapBytesMax) {
+  if (body_.size() + piece.size() > limits::kTapBytesMax) {
     is_json_ = false;
     std::string().swap(body_);
     return;

@@ -7,8 +7,9 @@
 
 namespace recourse {
 
-// `message` of an McpFinal for a client of `era`. The modern protocol demands a `resultType`, the
-// older one knows none, and has an object for `structuredContent`. All else stays byte for byte.
+// `message` of a FinalMessage for a client of `era`. The modern protocol demands a `resultType`,
+// the older one knows none, and has an object for `structuredContent`. All else stays byte for
+// byte.
 std::string InFormOf(McpEra era, std::string message);
 
 }  // namespace recourse

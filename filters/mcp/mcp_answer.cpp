@@ -6,7 +6,7 @@
 
 #include "filters/mcp/mcp_message.h"
 #include "proxy/base/json/json_span.h"
-#include "proxy/base/mcp_limits.h"
+#include "proxy/base/message_limits.h"
 
 namespace recourse {
 namespace {
@@ -57,31 +57,31 @@ bool IsRefusalOfArguments(std::string_view text) {
                      [&](std::string_view opening) { return text.starts_with(opening); });
 }
 
-McpKind KindOfError(const Json& error) {
+MessageKind KindOfError(const Json& error) {
   static constexpr std::array<std::string_view, 7> kRefusals{"-32700", "-32600", "-32601", "-32602",
                                                              "-32020", "-32021", "-32022"};
   const Json* const code = AtPointer(error, "/code");
-  if (code == nullptr || code->kind != Json::Kind::kNumber) return McpKind::kError;
+  if (code == nullptr || code->kind != Json::Kind::kNumber) return MessageKind::kError;
   const std::string text = ScalarText(*code);
-  if (text == "-32042") return McpKind::kInputRequired;
-  if (text == "-32602" && IsAboutTheResult(TextAt(error, "/message"))) return McpKind::kError;
+  if (text == "-32042") return MessageKind::kInputRequired;
+  if (text == "-32602" && IsAboutTheResult(TextAt(error, "/message"))) return MessageKind::kError;
   const bool is_refusal = std::find(kRefusals.begin(), kRefusals.end(), text) != kRefusals.end();
-  return is_refusal ? McpKind::kRefused : McpKind::kError;
+  return is_refusal ? MessageKind::kRefused : MessageKind::kError;
 }
 
-McpKind KindOfResult(const Json& message, const Json& result) {
-  if (result.kind != Json::Kind::kObject) return McpKind::kError;
+MessageKind KindOfResult(const Json& message, const Json& result) {
+  if (result.kind != Json::Kind::kObject) return MessageKind::kError;
   if (const Json* type = result.Find("resultType")) {
-    if (type->kind != Json::Kind::kString) return McpKind::kError;
-    if (type->text == "input_required") return McpKind::kInputRequired;
-    if (type->text == "task") return McpKind::kTask;
-    if (type->text != "complete") return McpKind::kError;
+    if (type->kind != Json::Kind::kString) return MessageKind::kError;
+    if (type->text == "input_required") return MessageKind::kInputRequired;
+    if (type->text == "task") return MessageKind::kTask;
+    if (type->text != "complete") return MessageKind::kError;
   } else if (result.Find("content") == nullptr && !TextAt(result, "/task/taskId").empty()) {
-    return McpKind::kTask;  // of 2025-11-25
+    return MessageKind::kTask;  // of 2025-11-25
   }
   const Json* const failed = result.Find("isError");
-  if (failed == nullptr || failed->kind == Json::Kind::kFalse) return McpKind::kResult;
-  return IsRefusalOfArguments(FirstText(message)) ? McpKind::kRefused : McpKind::kToolError;
+  if (failed == nullptr || failed->kind == Json::Kind::kFalse) return MessageKind::kResult;
+  return IsRefusalOfArguments(FirstText(message)) ? MessageKind::kRefused : MessageKind::kToolError;
 }
 
 // The code unit of the escape \\uXXXX at `at`; nullopt: there is none.
@@ -138,8 +138,8 @@ bool IsMcpResponse(const Json& message, std::string_view id) {
   return wanted && wanted->kind == said->kind && wanted->text == said->text;
 }
 
-McpFinal ReadMcpFinal(const Json& response, std::string_view text) {
-  McpFinal final;
+FinalMessage ReadMcpFinal(const Json& response, std::string_view text) {
+  FinalMessage final;
   const Json* const error = response.Find("error");
   const Json* const result = response.Find("result");
   const std::string_view name = error != nullptr ? "error" : "result";
@@ -194,8 +194,8 @@ std::string TextOfLostAnswer(std::string_view message) {
 std::string McpFailureText(const Json& message) {
   std::string text(TextAt(message, "/error/message"));
   if (text.empty()) text = FirstText(message);
-  if (text.size() <= limits::kMcpFailureBytesMax) return text;
-  std::size_t end = limits::kMcpFailureBytesMax;
+  if (text.size() <= limits::kFailureBytesMax) return text;
+  std::size_t end = limits::kFailureBytesMax;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
   return text.substr(0, end);
 }

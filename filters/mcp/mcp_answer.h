@@ -21,13 +21,9 @@ std::optional<Json> ReadMcpJson(std::string& text);
 bool IsMcpResponse(const Json& message, std::string_view id);
 
 // The kind of a response, and its text without id: {"jsonrpc":"2.0","result":{...}}.
-struct McpFinal {
-  McpKind kind = McpKind::kError;
-  std::string message;
-};
-McpFinal ReadMcpFinal(const Json& response, std::string_view text);
+FinalMessage ReadMcpFinal(const Json& response, std::string_view text);
 
-// True for the `message` of an McpFinal.
+// True for the `message` of a FinalMessage.
 bool IsKeptMcpMessage(std::string_view body);
 // The same as the response to `id`.
 std::string WithMcpId(std::string_view kept, std::string_view id);

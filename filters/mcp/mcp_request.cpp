@@ -9,11 +9,11 @@
 
 #include "filters/mcp/mcp_message.h"
 #include "filters/mcp/param_fields.h"
-#include "policy/model/mcp_names.h"
+#include "policy/model/tool_names.h"
 #include "policy/uri/twins.h"
 #include "proxy/base/json/json_object.h"
 #include "proxy/base/json/json_span.h"
-#include "proxy/base/mcp_limits.h"
+#include "proxy/base/message_limits.h"
 
 namespace recourse {
 namespace {
@@ -167,11 +167,11 @@ class MessageReader {
     if (request_.method.starts_with("tasks/")) request_.task = TextAt(message_, "/params/taskId");
     if (request_.kind != McpRequest::Kind::kToolCall) return {};
     request_.tool = TextAt(message_, "/params/name");
-    if (request_.tool.empty() || request_.tool.size() > limits::kMcpCalledNameBytesMax) {
+    if (request_.tool.empty() || request_.tool.size() > limits::kCalledNameBytesMax) {
       return Refused(
           kInvalidRequest,
           fmt::format("params.name of tools/call is the name of a tool, of 1 to {} bytes",
-                      limits::kMcpCalledNameBytesMax));
+                      limits::kCalledNameBytesMax));
     }
     if (const Json* arguments = AtPointer(message_, "/params/arguments")) {
       if (arguments->kind != Json::Kind::kObject) {
@@ -274,8 +274,8 @@ std::expected<std::vector<McpRequest>, McpRefusal> ReadMcpRequest(const Headers&
     requests.push_back(std::move(*request));
     return requests;
   }
-  if (json->items.empty() || json->items.size() > limits::kMcpBatchMax) {
-    return RefuseWhole(fmt::format("a batch has 1 to {} messages", limits::kMcpBatchMax));
+  if (json->items.empty() || json->items.size() > limits::kBatchMax) {
+    return RefuseWhole(fmt::format("a batch has 1 to {} messages", limits::kBatchMax));
   }
   std::set<std::pair<Json::Kind, std::string>> ids;
   for (std::size_t i = 0; i < json->items.size(); ++i) {

@@ -55,7 +55,7 @@ struct McpRefusal {
 // that is there twice, also in another case: many decoders take either), no JSON-RPC 2.0, an id
 // that is neither text nor number, a method that some server takes for a known one, no id although
 // it is no notification, no or an empty tool name, arguments that are no object, an empty batch,
-// one of more than kMcpBatchMax messages, or a batch with anything but kRead and kPass in it
+// one of more than kBatchMax messages, or a batch with anything but kRead and kPass in it
 // (-32600), a modern message whose Mcp-Method, Mcp-Name or MCP-Protocol-Version field is there
 // twice or says something else than its body
 // (-32020).

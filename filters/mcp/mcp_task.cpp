@@ -7,12 +7,11 @@
 #include "filters/mcp/mcp_request.h"
 #include "proxy/base/crypto/hash.h"
 #include "proxy/base/json/json_span.h"
-#include "proxy/base/mcp_limits.h"
+#include "proxy/base/message_limits.h"
 
 namespace recourse {
 namespace {
 
-constexpr std::string_view kGet = "tasks/get", kResult = "tasks/result";
 constexpr std::string_view kTakesTasks = R"({"extensions":{"io.modelcontextprotocol/tasks":{}}})";
 
 // Milliseconds under either era's name; nullopt: none, or nothing that could be meant.
@@ -25,12 +24,12 @@ std::optional<Millis> MillisAt(const Json& task, std::string_view legacy, std::s
   const char* const end = text.data() + text.size();
   const auto [after, error] = std::from_chars(text.data(), end, number);
   if (error != std::errc() || after != end || number < 0) return std::nullopt;
-  return std::min(Millis(number), Millis(limits::kMcpTaskLifeMax));
+  return std::min(Millis(number), Millis(limits::kTaskLifeMax));
 }
 
 TaskPace PaceIn(const Json& task) {
   const Millis poll = MillisAt(task, "pollInterval", "pollIntervalMs").value_or(Millis(0));
-  return {std::min(poll, Millis(limits::kMcpTaskPollMax)), MillisAt(task, "ttl", "ttlMs")};
+  return {std::min(poll, Millis(limits::kTaskPollMax)), MillisAt(task, "ttl", "ttlMs")};
 }
 
 // The task in an answer that is one: a member of it, or, in the newer form, all of it.
@@ -42,7 +41,7 @@ const Json* TaskIn(const Json& message) {
 }
 
 // The response to the call that stands in the task's state under `name`, `result` or `error`.
-std::optional<McpFinal> FinalIn(std::string_view text, std::string_view name) {
+std::optional<FinalMessage> FinalIn(std::string_view text, std::string_view name) {
   const auto span = FindJsonSpan(text, "/result/" + std::string(name));
   if (!span) return std::nullopt;
   const std::string response =
@@ -53,8 +52,8 @@ std::optional<McpFinal> FinalIn(std::string_view text, std::string_view name) {
 }
 
 // Nothing but the outcome of a call is one.
-bool IsOutcome(const McpFinal& final) {
-  return final.kind != McpKind::kTask && final.kind != McpKind::kInputRequired;
+bool IsOutcome(const FinalMessage& final) {
+  return final.kind != MessageKind::kTask && final.kind != MessageKind::kInputRequired;
 }
 
 bool IsUnknownTask(const Json& message) {
@@ -92,17 +91,17 @@ TaskPace PaceOfTask(const Json& message) {
 std::optional<RenderedRequest> AskAboutTask(const Json& message, Headers fields) {
   const Json* const task = TaskIn(message);
   const std::string_view id = task == nullptr ? std::string_view() : TextAt(*task, "/taskId");
-  if (id.empty() || id.size() > limits::kMcpTaskIdBytesMax) return std::nullopt;
+  if (id.empty() || id.size() > limits::kTaskIdBytesMax) return std::nullopt;
   const std::string* const version = FindHeader(fields, "MCP-Protocol-Version");
   std::string body = McpMessage("1", [&](JsonObject& json) {
-    json.Text("method", kGet);
+    json.Text("method", kTaskState);
     JsonObject params = json.Object("params");
     params.Text("taskId", id);
     if (version != nullptr && *version >= kModernMcp) WriteMcpMeta(params, *version, kTakesTasks);
   });
   std::size_t size = body.size();
   for (const auto& [name, value] : fields) size += name.size() + value.size();
-  if (size > limits::kMcpTaskRequestBytesMax) return std::nullopt;
+  if (size > limits::kTaskRequestBytesMax) return std::nullopt;
   return RenderedRequest{"POST", "", std::move(fields), std::move(body)};
 }
 
@@ -110,13 +109,6 @@ RenderedRequest AskForTaskResult(RenderedRequest about_task) {
   const auto method = FindJsonSpan(about_task.body, "/method");
   if (method) about_task.body.replace(method->at, method->size, R"("tasks/result")");
   return about_task;
-}
-
-std::string NameOfTask(std::string_view backend, std::string_view caller, std::string_view session,
-                       std::string_view task) {
-  std::string name;
-  for (const std::string_view part : {backend, caller, session, task}) AppendPart(name, part);
-  return name;
 }
 
 std::string NameOfTask(std::string_view backend, std::string_view caller,
@@ -130,18 +122,18 @@ std::string NameOfTask(std::string_view backend, std::string_view caller,
 TaskReport ReadTaskReport(std::string_view method, const Json& message, std::string_view text) {
   TaskReport report;
   if (message.Find("error") != nullptr) {
-    if (method == kResult) report.state = TaskReport::State::kNoResult;
-    if (method == kGet && IsUnknownTask(message)) report.state = TaskReport::State::kGone;
+    if (method == kTaskResult) report.state = TaskReport::State::kNoResult;
+    if (method == kTaskState && IsUnknownTask(message)) report.state = TaskReport::State::kGone;
     return report;
   }
-  if (method == kGet) return OfStatus(message, text);
+  if (method == kTaskState) return OfStatus(message, text);
   const bool is_result = message.Find("result") != nullptr;
-  if (method != kResult || !is_result) return report;
-  McpFinal final = ReadMcpFinal(message, text);
+  if (method != kTaskResult || !is_result) return report;
+  FinalMessage final = ReadMcpFinal(message, text);
   if (!IsOutcome(final)) return report;
   report.task = TextAt(message, "/result/_meta/io.modelcontextprotocol~1related-task/taskId");
   report.state = TaskReport::State::kEnded;
-  report.status = final.kind == McpKind::kResult ? "completed" : "failed";
+  report.status = final.kind == MessageKind::kResult ? "completed" : "failed";
   report.final = std::move(final);
   return report;
 }

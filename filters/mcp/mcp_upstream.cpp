@@ -7,7 +7,7 @@
 #include "filters/mcp/message_sink.h"
 #include "filters/mcp/own_request.h"
 #include "proxy/base/crypto/hash.h"
-#include "proxy/base/mcp_limits.h"
+#include "proxy/base/message_limits.h"
 
 namespace recourse {
 namespace {
@@ -29,7 +29,7 @@ std::optional<McpRequest> CallOf(const Backend& backend, const HttpRequest& requ
 }
 
 // The answer with its message as the whole body.
-Answer WithMessage(Answer answer, const McpFinal& final) {
+Answer WithMessage(Answer answer, const FinalMessage& final) {
   static constexpr std::array<std::string_view, 7> kOfTheBody{
       "Content-Type", "Content-Encoding", "Content-Digest", "Digest", "Content-MD5",
       "ETag",         "X-Accel-Buffering"};
@@ -39,7 +39,7 @@ Answer WithMessage(Answer answer, const McpFinal& final) {
   });
   answer.response.headers.emplace_back("Content-Type", "application/json");
   answer.response.body = final.message;
-  answer.mcp = final.kind;
+  answer.message = final.kind;
   answer.body_complete = true;
   answer.until_close = false;
   return answer;
@@ -63,8 +63,8 @@ std::string_view NoMessage(const HttpResponse& head) {
 }
 
 // What a whole answer comes to.
-Result<Answer> Judge(Answer answer, MessageSink& sink) {
-  answer.of_mcp_call = true;
+Result<Answer> Judge(const Codec& codec, Answer answer, MessageSink& sink) {
+  answer.codec = &codec;
   if (sink.final()) return WithMessage(std::move(answer), *sink.final());
   const int status = answer.response.status;
   if (!IsSuccess(status)) {
@@ -84,9 +84,12 @@ Result<Answer> Judge(Answer answer, MessageSink& sink) {
 
 class McpConnection final : public UpstreamConnection {
  public:
-  McpConnection(const McpUpstream::Parts& parts, std::shared_ptr<const Backend> backend,
+  McpConnection(const Codec& codec, const CodecParts& parts, std::shared_ptr<const Backend> backend,
                 std::unique_ptr<UpstreamConnection> connection)
-      : parts_(parts), backend_(std::move(backend)), connection_(std::move(connection)) {}
+      : codec_(codec),
+        parts_(parts),
+        backend_(std::move(backend)),
+        connection_(std::move(connection)) {}
 
   Task<Result<void>> Connected() override { return connection_->Connected(); }
   std::string_view Peer() const override { return connection_->Peer(); }
@@ -123,7 +126,8 @@ class McpConnection final : public UpstreamConnection {
   Task<bool> Notify(HttpRequest request, MonoTime deadline);
   std::string NewId();
 
-  const McpUpstream::Parts parts_;
+  const Codec& codec_;
+  const CodecParts parts_;
   const std::shared_ptr<const Backend> backend_;
   const std::unique_ptr<UpstreamConnection> connection_;
   InterimSink* interim_ = nullptr;
@@ -175,7 +179,7 @@ Task<Result<Answer>> McpConnection::Ask(UpstreamConnection& connection, const Ht
   if (!sink.final() && is_stream && status == 200 && !sink.is_over_cap()) {
     co_return co_await Resume(request, sink, std::move(*answer), bounds.deadline);
   }
-  auto judged = Judge(std::move(*answer), sink);
+  auto judged = Judge(codec_, std::move(*answer), sink);
   if (!judged && parts_.clock.Now() >= bounds.deadline) {
     co_return std::unexpected(Lost(ErrorCode::kBackendTimeout, kNotInTime));
   }
@@ -185,10 +189,10 @@ Task<Result<Answer>> McpConnection::Ask(UpstreamConnection& connection, const Ht
 Task<Result<Answer>> McpConnection::Resume(const HttpRequest& request, MessageSink& sink,
                                            Answer first, MonoTime deadline) {
   const bool has_session = FindHeader(request.headers, "Mcp-Session-Id") != nullptr;
-  for (int tries = 0; tries < limits::kMcpResumesMax && has_session; ++tries) {
+  for (int tries = 0; tries < limits::kResumesMax && has_session; ++tries) {
     if (sink.last_event_id().empty() || !IsFieldValue(sink.last_event_id())) break;
-    const Millis pause = std::min(sink.retry().value_or(limits::kMcpResumePause),
-                                  Millis(limits::kMcpResumePauseMax));
+    const Millis pause =
+        std::min(sink.retry().value_or(limits::kResumePause), Millis(limits::kResumePauseMax));
     const MonoTime next = parts_.clock.Now() + pause;
     if (next >= deadline) {
       co_return std::unexpected(Lost(ErrorCode::kBackendTimeout, kNotInTime));
@@ -202,7 +206,7 @@ Task<Result<Answer>> McpConnection::Resume(const HttpRequest& request, MessageSi
     connection->GiveBodyTo(&sink);
     const HttpRequest get = ResumeRequest(request, sink.last_event_id());
     const auto answer = co_await connection->Exchange(get, deadline, 0);
-    if (sink.final()) co_return Judge(std::move(first), sink);
+    if (sink.final()) co_return Judge(codec_, std::move(first), sink);
     if (answer && !(answer->response.status == 200 && IsEventStream(answer->response))) break;
     if (!answer && answer.error().code() == ErrorCode::kBackendTimeout) {
       co_return std::unexpected(answer.error());
@@ -240,7 +244,7 @@ Task<Result<Answer>> McpConnection::AskInOwnSession(const HttpRequest& request, 
   const std::string first_id = NewId();
   const HttpRequest initialize = InitializeRequest(request, first_id);
   const auto opened = co_await AskAnew(initialize, first_id, bounds);
-  if (!opened || opened->mcp != McpKind::kResult) {
+  if (!opened || opened->message != MessageKind::kResult) {
     co_return not_sent("the session of the call is gone, and the server opens no other");
   }
   const HttpRequest call = InSession(request, *opened);
@@ -250,35 +254,25 @@ Task<Result<Answer>> McpConnection::AskInOwnSession(const HttpRequest& request, 
   auto answer = co_await AskAnew(call, std::move(id), bounds);
   if (FindHeader(call.headers, "Mcp-Session-Id") != nullptr) {
     // Politeness only: the answer waits for it no longer than that.
-    (void)co_await Notify(EndSessionRequest(call),
-                          parts_.clock.Now() + limits::kMcpSessionEndTimeout);
+    (void)co_await Notify(EndSessionRequest(call), parts_.clock.Now() + limits::kSessionEndTimeout);
   }
   co_return answer;
 }
 
 }  // namespace
 
-Result<Answer> AsMcpAnswer(Answer recorded, const HttpRequest& call) {
+Result<Answer> ReadRecordedMcp(const Codec& codec, Answer recorded, const HttpRequest& call) {
   const auto read = ReadMcpRequest(call.headers, call.body);
   if (!read || read->size() != 1) return recorded;
   MessageSink sink(read->front().id, nullptr, limits::kAnswerBytesMax);
   sink.TakeWhole(recorded.response, std::exchange(recorded.response.body, {}));
-  return Judge(std::move(recorded), sink);
+  return Judge(codec, std::move(recorded), sink);
 }
 
-std::unique_ptr<UpstreamConnection> McpUpstream::Open(const Backend& backend) {
-  if (!backend.is_mcp()) return parts_.plain.Open(backend);
-  // A copy: policies may be replaced while it runs.
-  return std::make_unique<McpConnection>(parts_, std::make_shared<const Backend>(backend),
-                                         parts_.plain.Open(backend));
-}
-
-std::unique_ptr<UpstreamConnection> McpUpstream::OpenForCall(
-    std::shared_ptr<const Backend> backend) {
-  const bool is_mcp = backend->is_mcp();
-  auto connection = parts_.plain.OpenForCall(backend);
-  if (!is_mcp) return connection;
-  return std::make_unique<McpConnection>(parts_, std::move(backend), std::move(connection));
+std::unique_ptr<UpstreamConnection> OverMcp(const Codec& codec, const CodecParts& parts,
+                                            std::shared_ptr<const Backend> backend,
+                                            std::unique_ptr<UpstreamConnection> plain) {
+  return std::make_unique<McpConnection>(codec, parts, std::move(backend), std::move(plain));
 }
 
 }  // namespace recourse

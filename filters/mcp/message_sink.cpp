@@ -4,7 +4,7 @@
 
 #include "proxy/base/http/content_coding.h"
 #include "proxy/base/json/json_span.h"
-#include "proxy/base/mcp_limits.h"
+#include "proxy/base/message_limits.h"
 
 namespace recourse {
 namespace {
@@ -44,12 +44,12 @@ Task<bool> MessageSink::Take(const HttpResponse& head, std::string_view piece) {
     is_over_cap_ = piece.size() > room;
     co_return !is_over_cap_;
   }
-  if (!events_) events_.emplace(answer_bytes_max_ + limits::kMcpEventFramingBytesMax);
+  if (!events_) events_.emplace(answer_bytes_max_ + limits::kEventFramingBytesMax);
   events_->Feed(piece);
   while (auto event = events_->Next()) {
     if (IsAnswerEvent(*event)) co_return false;
     interim_bytes_ += event->raw.size();
-    const bool fits = ++interim_messages_ <= limits::kMcpInterimMessagesMax &&
+    const bool fits = ++interim_messages_ <= limits::kInterimMessagesMax &&
                       interim_bytes_ <= limits::kMcpInterimBytesMax;
     // Unreadable here, it may still be the answer to others, which is not known to have come.
     if (interim_ != nullptr && fits && is_readable_) co_await interim_->Pass(event->raw);

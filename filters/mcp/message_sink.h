@@ -31,7 +31,7 @@ class MessageSink final : public BodySink {
   void End(const HttpResponse& head);
 
   // The answer; nullopt: it has not come.
-  const std::optional<McpFinal>& final() const { return final_; }
+  const std::optional<FinalMessage>& final() const { return final_; }
   // A body that is no stream, as it came; cut when `is_over_cap`.
   std::string& body() { return body_; }
   bool is_over_cap() const { return is_over_cap_; }
@@ -50,7 +50,7 @@ class MessageSink final : public BodySink {
   const std::size_t answer_bytes_max_;
   std::optional<SseReader> events_;
   std::string body_;
-  std::optional<McpFinal> final_;
+  std::optional<FinalMessage> final_;
   std::string last_event_id_;
   std::optional<std::chrono::milliseconds> retry_;
   bool is_over_cap_ = false;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "policy/model/mcp_names.h"
+#include "policy/model/tool_names.h"
 
 namespace recourse {
 

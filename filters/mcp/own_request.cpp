@@ -79,7 +79,7 @@ HttpRequest OwnCall(HttpRequest request, const McpRequest& call, std::string_vie
 bool IsSessionLost(const Answer& answer) {
   const int status = answer.response.status;
   if (status != 404 && status != 400) return false;
-  return !answer.mcp || *answer.mcp == McpKind::kError;
+  return !answer.message || *answer.message == MessageKind::kError;
 }
 
 HttpRequest InitializeRequest(const HttpRequest& call, std::string_view id) {

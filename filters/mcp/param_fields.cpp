@@ -6,7 +6,7 @@
 
 #include "proxy/base/crypto/base64url.h"
 #include "proxy/base/json/json_span.h"
-#include "proxy/base/mcp_limits.h"
+#include "proxy/base/message_limits.h"
 
 namespace recourse {
 namespace {
@@ -86,7 +86,7 @@ bool IsRepeated(const Json& argument) {
 std::vector<ParamField> ParamFieldsOf(const Json& schema) {
   std::vector<ParamField> fields;
   Collect(schema, {}, fields);
-  const bool is_good = fields.size() <= limits::kMcpParamFieldsMax &&
+  const bool is_good = fields.size() <= limits::kParamFieldsMax &&
                        fields.size() == CountDeclarations(schema) && !HasTwins(fields);
   if (!is_good) fields.clear();
   return fields;

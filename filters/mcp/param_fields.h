@@ -18,7 +18,7 @@ struct ParamField {
 };
 
 // Those that an `inputSchema` declares; none where one declaration is against the rules, as then
-// servers compare none. At most kMcpParamFieldsMax.
+// servers compare none. At most kParamFieldsMax.
 std::vector<ParamField> ParamFieldsOf(const Json& schema);
 
 // What the fields say wrongly, for people: a server must refuse an argument that its field does not

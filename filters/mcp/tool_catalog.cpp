@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "proxy/base/mcp_limits.h"
+#include "proxy/base/message_limits.h"
 
 namespace recourse {
 namespace {
@@ -19,15 +19,6 @@ ToolFacts FactsIn(const Json& tool) {
 
 }  // namespace
 
-std::string ServerKeyOf(const Backend& backend) {
-  std::string book;
-  for (const std::string* part :
-       {&backend.name, &backend.scheme, &backend.authority, &backend.endpoint}) {
-    AppendPart(book, *part);
-  }
-  return book;
-}
-
 std::vector<std::string> ToolCatalog::Learn(std::string_view backend, std::string_view caller,
                                             const Json& answer) {
   std::vector<std::string> changed;
@@ -35,16 +26,16 @@ std::vector<std::string> ToolCatalog::Learn(std::string_view backend, std::strin
   if (tools == nullptr || tools->kind != Json::Kind::kArray) return changed;
   const std::lock_guard lock(mutex_);
   const std::pair key{std::string(backend), std::string(caller)};
-  if (!pages_.contains(key) && pages_.size() >= limits::kMcpBooksMax) return changed;
+  if (!pages_.contains(key) && pages_.size() >= limits::kBooksMax) return changed;
   Page& page = pages_[key];
   for (const Json& tool : tools->items) {
     if (tool.kind != Json::Kind::kObject) continue;
     const Json* const name = tool.Find("name");
     if (name == nullptr || name->kind != Json::Kind::kString) continue;
     // Nobody can call it.
-    if (name->text.size() > limits::kMcpCalledNameBytesMax) continue;
+    if (name->text.size() > limits::kCalledNameBytesMax) continue;
     const auto found = page.find(name->text);
-    if (found == page.end() && page.size() >= limits::kMcpBookToolsMax) continue;
+    if (found == page.end() && page.size() >= limits::kBookToolsMax) continue;
     Entry entry{Sha256(CanonicalJson(tool, {"/_meta"})), FactsIn(tool)};
     if (found != page.end()) {
       const bool is_other = found->second.digest != entry.digest;
@@ -55,7 +46,7 @@ std::vector<std::string> ToolCatalog::Learn(std::string_view backend, std::strin
   }
   // Clients ask for one page after the other, so that the last one comes when all have come.
   const bool is_last = AtPointer(answer, "/result/nextCursor") == nullptr;
-  if (is_last && page.size() < limits::kMcpBookToolsMax) whole_.emplace(backend);
+  if (is_last && page.size() < limits::kBookToolsMax) whole_.emplace(backend);
   return changed;
 }
 
@@ -79,7 +70,7 @@ bool ToolCatalog::IsMissing(std::string_view backend, std::string_view tool) con
 
 bool ToolCatalog::IsNewsThatMissing(std::string_view backend, std::string_view tool) {
   const std::lock_guard lock(mutex_);
-  if (told_.size() >= limits::kMcpBookToolsMax) return false;
+  if (told_.size() >= limits::kBookToolsMax) return false;
   return told_.emplace(backend, tool).second;
 }
 

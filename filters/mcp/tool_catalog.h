@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "filters/mcp/param_fields.h"
+#include "filters/message.h"
 #include "policy/model/policy.h"
 #include "proxy/base/crypto/hash.h"
 #include "proxy/base/json/json.h"
@@ -23,9 +24,6 @@ struct ToolFacts {
   bool has_changed = false;          // it was defined otherwise before
   std::vector<ParamField> params{};  // what a call repeats in fields
 };
-
-// A backend that leads to another server by now has said nothing yet.
-std::string ServerKeyOf(const Backend& backend);
 
 // One per process, in memory. Bounded; what does not fit is not known, which is the strict reading.
 // Thread-safe.

@@ -4,10 +4,10 @@
 #include <optional>
 #include <utility>
 
+#include "filters/call/codecs.h"
 #include "filters/call/outcome.h"
 #include "filters/flow_effect.h"
 #include "filters/key/event_answer.h"
-#include "filters/mcp/mcp_upstream.h"
 
 namespace recourse {
 namespace {
@@ -193,7 +193,8 @@ Task<Result<void>> Observer::Record(ObservedCall& call, PreparedCall prepared) {
   co_await call.ended.Wait();
   if (!begun) co_return std::unexpected(begun.error());
   if (call.result && IsEndpointMessage(*call.context.backend, call.context.request)) {
-    call.result = AsMcpAnswer(std::move(*call.result), call.context.request);
+    const Codec& codec = CodecOf(*call.context.backend);
+    call.result = codec.ReadRecorded(std::move(*call.result), call.context.request);
   }
   if (call.result) {
     call.result->body_complete = call.result->body_complete || EndsByItself(*call.result);

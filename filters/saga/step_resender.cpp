@@ -8,10 +8,10 @@
 #include "filters/call/call_values.h"
 #include "filters/call/key_placeholder.h"
 #include "filters/call/outcome.h"
-#include "filters/call/status_proofs.h"
 #include "filters/call/stored_call.h"
 #include "filters/call/stored_request.h"
 #include "filters/saga/undo_plan.h"
+#include "filters/status_proofs.h"
 
 namespace recourse {
 namespace {

@@ -5,7 +5,7 @@
 #include "filters/ledger/model/row_id.h"
 #include "proxy/base/crash_point.h"
 #include "proxy/base/limits.h"
-#include "proxy/base/mcp_limits.h"
+#include "proxy/base/message_limits.h"
 
 namespace recourse {
 
@@ -74,7 +74,7 @@ Task<void> StepSettler::SettleStep(std::uint64_t number, std::uint64_t operation
   if (tool != nullptr && tool->settle && tool->settle->absent_after) {
     until += *tool->settle->absent_after;
   }
-  const MonoTime task_until = entry->settle_until + limits::kMcpTaskAwaitedFor;
+  const MonoTime task_until = entry->settle_until + limits::kTaskAwaitedFor;
   tools_.parts.settling.Watch(*event);
   Settled settled = Settled::kNo;
   if (tools_.share.EnterApart(event->backend)) {

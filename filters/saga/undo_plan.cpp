@@ -6,8 +6,8 @@
 #include <charconv>
 
 #include "filters/call/call_values.h"
+#include "filters/codec.h"
 #include "filters/ledger/model/row_id.h"
-#include "filters/mcp/mcp_answer.h"
 #include "policy/template/late_reference.h"
 #include "policy/undo/put_back.h"
 
@@ -51,26 +51,27 @@ std::string WhatChanged(const Snapshot& ours, const Snapshot& now) {
   return "somebody has changed " + (names.empty() ? "something else in it" : names);
 }
 
-// What an MCP server answers that is no result. Refusals over HTTP alone, of a session say, are
-// never taken for `done`, whatever their status.
-UndoVerdict JudgeMcpFailure(const UndoRule* rule, const Answer& answer, bool is_resend) {
+// What a message says that is no result. Refusals over HTTP alone, of a session say, are never
+// taken for `done`, whatever their status.
+UndoVerdict JudgeFailure(const UndoRule* rule, const Answer& answer, bool is_resend) {
   UndoVerdict verdict = JudgeUndo(StatusSet(), answer, is_resend);
-  if (!answer.mcp || *answer.mcp == McpKind::kError) return verdict;
+  if (!answer.message || *answer.message == MessageKind::kError) return verdict;
   verdict.cause = Cause::kAnswer;
   bool is_readable = false;
-  if (*answer.mcp == McpKind::kToolError && rule != nullptr &&
+  if (*answer.message == MessageKind::kToolError && rule != nullptr &&
       OneHolds(rule->done_when, answer, is_readable)) {
     verdict.phase = Phase::kSucceeded;
     return verdict;
   }
-  const auto message = ParseJson(answer.response.body);
-  const std::string words = message ? McpFailureText(*message) : std::string();
-  const bool was_executed = *answer.mcp == McpKind::kToolError || *answer.mcp == McpKind::kTask;
+  const std::string words = answer.codec->FailureText(answer.response.body);
+  const bool was_executed =
+      *answer.message == MessageKind::kToolError || *answer.message == MessageKind::kTask;
   verdict.is_refused = !was_executed;
   verdict.phase = was_executed || is_resend ? Phase::kUncertain : Phase::kRejected;
-  verdict.detail = *answer.mcp == McpKind::kTask ? "the server has taken it on, and not finished"
-                   : was_executed                ? "the tool of the undo failed: " + words
-                                                 : "the server refused the undo: " + words;
+  verdict.detail = *answer.message == MessageKind::kTask
+                       ? "the server has taken it on, and not finished"
+                   : was_executed ? "the tool of the undo failed: " + words
+                                  : "the server refused the undo: " + words;
   return verdict;
 }
 
@@ -148,8 +149,8 @@ UndoVerdict JudgeUndo(const StatusSet& done, const Result<Answer>& answer, bool 
 }
 
 UndoVerdict JudgeUndoBy(const UndoRule* rule, const Result<Answer>& answer, bool is_resend) {
-  if (answer && answer->of_mcp_call && answer->mcp != McpKind::kResult) {
-    return JudgeMcpFailure(rule, *answer, is_resend);
+  if (answer && answer->tells_no_result()) {
+    return JudgeFailure(rule, *answer, is_resend);
   }
   StatusSet done;
   done.Add(200, 299);

@@ -9,6 +9,7 @@
 #include "filters/call/stored_response.h"
 #include "filters/call/upstream_request.h"
 #include "filters/ledger/model/row_id.h"
+#include "policy/model/principal.h"
 #include "policy/undo/undo_choice.h"
 #include "proxy/base/crash_point.h"
 
@@ -73,8 +74,7 @@ NewOperation OperationOf(const Event& step, const Backend& backend) {
 // to be redacted.
 void KeepWhatWasSaid(const Answer& answer, const Tool* tool, Transition& transition) {
   if (tool == nullptr) return;
-  auto kept = answer.mcp ? KeptMcpAnswer(answer.response, tool->keep_headers, tool->redact)
-                         : StoredResponse(answer.response, tool->keep_headers, tool->redact);
+  auto kept = StoredResponse(answer, tool->keep_headers, tool->redact);
   if (!kept) return;
   CutToSaid(*kept);
   transition.answer_kept = true;
@@ -153,8 +153,8 @@ std::expected<HttpRequest, std::string> UndoRequest(const Event& step, const Und
 
 HttpRequest UndoPreview(const Event& step, const UndoRule* rule, const Backend& backend) {
   HttpRequest request = BareRequest(step, rule, backend);
-  if (FindHeader(request.headers, "Mcp-Session-Id") != nullptr) {
-    SetHeader(request.headers, "Mcp-Session-Id", std::string(kHidden));
+  if (FindHeader(request.headers, kSessionField) != nullptr) {
+    SetHeader(request.headers, kSessionField, std::string(kHidden));
   }
   if (rule == nullptr) return request;
   for (const SecretHeader& secret : rule->secrets) {

@@ -103,7 +103,7 @@ bool IsOldOrPartial(const HttpResponse& response) {
 // A gateway's page tells of the gateway.
 bool IsOfType(const Answer& answer) {
   const std::string* const type = FindHeader(answer.response.headers, "Content-Type");
-  return answer.mcp || type == nullptr || ToLower(*type).find("json") != std::string::npos;
+  return answer.message || type == nullptr || ToLower(*type).find("json") != std::string::npos;
 }
 
 bool HasError(const Json& body) {

@@ -11,14 +11,14 @@
 namespace recourse {
 namespace {
 
-Answer AnswerOf(const McpFinal& final) {
+Answer AnswerOf(const Codec& codec, const FinalMessage& final) {
   Answer answer;
   answer.response.status = 200;
   answer.response.reason = "OK";
   answer.response.headers.emplace_back("Content-Type", "application/json");
   answer.response.body = final.message;
-  answer.mcp = final.kind;
-  answer.of_mcp_call = true;
+  answer.message = final.kind;
+  answer.codec = &codec;
   return answer;
 }
 
@@ -36,8 +36,10 @@ Transition FromUncertain(const Event& uncertain, Phase to, std::string detail) {
 // Whoever was given a task gets it again, or what became of it, as he can take it.
 void KeepAnswers(const Event& uncertain, const Tool& tool, const Answer& answer,
                  Transition& transition) {
-  auto kept = KeptMcpAnswer(answer.response, tool.keep_headers, tool.redact);
-  if (kept && KeepsAnswer(uncertain)) kept->body = WithTask(kept->body, uncertain.answer.body);
+  auto kept = StoredResponse(answer, tool.keep_headers, tool.redact);
+  if (kept && KeepsAnswer(uncertain)) {
+    kept->body = answer.codec->WithTask(kept->body, uncertain.answer.body);
+  }
   if (kept && kept->body.size() > limits::kAnswerKeptBytesMax) kept.reset();
   if (!kept && KeepsAnswer(uncertain)) kept = uncertain.answer;
   transition.answer_kept = kept.has_value();
@@ -47,9 +49,9 @@ void KeepAnswers(const Event& uncertain, const Tool& tool, const Answer& answer,
 }  // namespace
 
 std::optional<Transition> LateTransition(
-    const Event& uncertain, const Tool& tool, const McpFinal& final,
+    const Codec& codec, const Event& uncertain, const Tool& tool, const FinalMessage& final,
     const std::vector<std::pair<std::string, std::string>>& captures) {
-  const Answer answer = AnswerOf(final);
+  const Answer answer = AnswerOf(codec, final);
   const std::optional<Json> body = ReadAnswerBody(answer);
   CallValues values;
   values.path = &captures;
@@ -74,9 +76,9 @@ std::optional<Transition> LateTransition(
 }
 
 std::optional<Transition> EndedTransition(
-    const Event& uncertain, const Tool& tool, const TaskReport& report,
+    const Codec& codec, const Event& uncertain, const Tool& tool, const TaskReport& report,
     const std::vector<std::pair<std::string, std::string>>& captures) {
-  if (report.final) return LateTransition(uncertain, tool, *report.final, captures);
+  if (report.final) return LateTransition(codec, uncertain, tool, *report.final, captures);
   // A task that was cancelled may have acted all the same: to stop is what its server tries.
   const bool has_failed = report.status == "failed" && !report.is_apart;
   if (!has_failed || tool.on_error != OnError::kNotExecuted) return std::nullopt;

@@ -7,23 +7,22 @@
 #include <utility>
 #include <vector>
 
+#include "filters/codec.h"
 #include "filters/ledger/ledger.h"
-#include "filters/mcp/mcp_answer.h"
-#include "filters/mcp/mcp_task.h"
 #include "policy/model/policy.h"
 
 namespace recourse {
 
-// The move that `final`, the answer to the call, proves; nullopt: it leaves the outcome unknown.
-// The answer is kept beside the task, if the client was given one. `captures` as in
-// PresentTransition.
+// The move that `final`, the answer to the call in the protocol of `codec`, proves; nullopt: it
+// leaves the outcome unknown. The answer is kept beside the task, if the client was given one.
+// `captures` as in PresentTransition.
 std::optional<Transition> LateTransition(
-    const Event& uncertain, const Tool& tool, const McpFinal& final,
+    const Codec& codec, const Event& uncertain, const Tool& tool, const FinalMessage& final,
     const std::vector<std::pair<std::string, std::string>>& captures);
 
 // The same of a task that has ended; nullopt also while nobody has told its result.
 std::optional<Transition> EndedTransition(
-    const Event& uncertain, const Tool& tool, const TaskReport& report,
+    const Codec& codec, const Event& uncertain, const Tool& tool, const TaskReport& report,
     const std::vector<std::pair<std::string, std::string>>& captures);
 
 // Pause before a task is asked about again: doubles as that of probes does, but never below what

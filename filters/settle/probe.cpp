@@ -3,17 +3,13 @@
 #include <algorithm>
 
 #include "filters/call/call_values.h"
+#include "filters/call/codecs.h"
 #include "filters/call/key_placeholder.h"
 #include "filters/call/outcome.h"
-#include "filters/call/stored_request.h"
-#include "filters/mcp/mcp_answer.h"
 #include "filters/settle/absence.h"
-#include "policy/graphql/answer.h"
-#include "policy/model/mcp_names.h"
 #include "policy/template/late_reference.h"
 #include "policy/undo/put_back.h"
 #include "proxy/base/crypto/hash.h"
-#include "proxy/base/json/json_object.h"
 #include "proxy/base/json/json_span.h"
 
 namespace recourse {
@@ -52,19 +48,7 @@ HttpResponse RebuiltAnswer(const Event& uncertain, const Tool& tool, std::string
   answer.status = 200;
   answer.reason = "OK";
   answer.headers.emplace_back("Content-Type", "application/json");
-  if (!tool.mcp_names.empty() || uncertain.method == kToolsCall) {
-    answer.body = McpOfLostAnswer(external_ref);
-    return answer;
-  }
-  if (!tool.mutations.empty() || uncertain.method == kMutation) {
-    answer.body = GraphqlOfLostAnswer(external_ref, settled_by);
-    return answer;
-  }
-  answer.body = ObjectText([&](JsonObject& json) {
-    json.Text("outcome", "executed");
-    json.TextIfAny("external_ref", external_ref);
-    json.Text("settled_by", settled_by);
-  });
+  answer.body = CodecOf(tool, uncertain.method).LostAnswer(external_ref, settled_by);
   return answer;
 }
 
@@ -108,8 +92,7 @@ std::string_view NameOf(ProbeVerdict verdict) {
 ProbeReading JudgeProbe(const SettleRule& rule, const Result<Answer>& result) {
   if (!result) return {};
   const Answer& answer = *result;
-  // What an MCP server says otherwise is about the call, or its session, and not about the effect.
-  if (answer.of_mcp_call && answer.mcp != McpKind::kResult) return {};
+  if (answer.tells_no_result()) return {};
   const std::optional<Json> found = Found(rule, answer);
   const bool is_absent = StatesAbsence(rule, answer);
   // What says both says nothing.
@@ -226,7 +209,7 @@ void AddLateUndo(const Event& uncertain, const Tool& tool, CallValues values,
       const std::string* const value = FindHeader(asks->headers, name);
       if (value != nullptr) undo->headers.emplace_back(name, *value);
     }
-    if (!tool.mcp_names.empty()) KeepMcpFields(asks->headers, undo->headers);
+    CodecOf(tool).KeepSession(asks->headers, undo->headers);
   }
   transition.undo = std::move(*undo);
 }

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "filters/call/codecs.h"
 #include "filters/call/key_placeholder.h"
 #include "filters/call/stored_call.h"
 #include "filters/settle/absence.h"
@@ -11,9 +12,6 @@
 
 namespace recourse {
 namespace {
-
-constexpr const char* kGet = "tasks/get";
-constexpr const char* kResult = "tasks/result";
 
 HttpRequest ProbeRequest(const Event& event, const Tool& tool, const Backend& backend) {
   RenderedRequest rendered = WithKey(*event.settle, ProbeKey(event, tool, backend));
@@ -72,10 +70,10 @@ Task<bool> ProbeSender::SaysGone(Event undone, std::shared_ptr<const Policy> pol
 
 Task<TaskReport> ProbeSender::AskAboutTask(Event event, std::shared_ptr<const Policy> policy,
                                            ProbeTarget target) {
-  TaskReport report = co_await AskAs(kGet, *event.task, event, policy, target);
+  TaskReport report = co_await AskAs(kTaskState, *event.task, event, policy, target);
   if (report.is_apart) {
-    TaskReport result =
-        co_await AskAs(kResult, AskForTaskResult(*event.task), event, policy, target);
+    RenderedRequest asked = CodecOf(*target.backend).AskForTaskResult(*event.task);
+    TaskReport result = co_await AskAs(kTaskResult, std::move(asked), event, policy, target);
     report.is_apart = result.state == TaskReport::State::kUnclear;
     report.final = std::move(result.final);
   }
@@ -97,8 +95,9 @@ Task<Result<Answer>> ProbeSender::AskWhetherDone(Event event, std::shared_ptr<co
                          std::move(told));
 }
 
-Task<TaskReport> ProbeSender::AskAs(std::string method, RenderedRequest asked, const Event& event,
-                                    std::shared_ptr<const Policy> policy, ProbeTarget target) {
+Task<TaskReport> ProbeSender::AskAs(std::string_view method, RenderedRequest asked,
+                                    const Event& event, std::shared_ptr<const Policy> policy,
+                                    ProbeTarget target) {
   HttpRequest request{std::move(asked.method), target.backend->endpoint, std::move(asked.headers),
                       std::move(asked.body)};
   SetHeader(request.headers, "Accept-Encoding", "identity");
@@ -109,10 +108,8 @@ Task<TaskReport> ProbeSender::AskAs(std::string method, RenderedRequest asked, c
   OwnRequest told(OwnRequest::Kind::kProbe, event, std::move(policy), *target.backend, 1);
   const Result<Answer> answer =
       co_await Ask(*target.backend, std::move(request), limits::kAnswerBytesMax, std::move(told));
-  if (!answer || !answer->mcp) co_return TaskReport();
-  const auto message = ParseJson(answer->response.body);
-  if (!message) co_return TaskReport();
-  co_return ReadTaskReport(method, *message, answer->response.body);
+  if (!answer || !answer->message) co_return TaskReport();
+  co_return answer->codec->ReadTask(method, answer->response.body);
 }
 
 Task<Result<Answer>> ProbeSender::Ask(const Backend& backend, HttpRequest request,

@@ -1,5 +1,5 @@
 // Sends the requests that ask backends about operations: settle requests, and those about tasks of
-// MCP servers.
+// servers.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 #include "filters/credentials/credentials.h"
 #include "filters/ledger/ledger.h"
-#include "filters/mcp/mcp_task.h"
+#include "filters/message.h"
 #include "filters/settle/probe.h"
 #include "filters/tracing.h"
 #include "filters/upstream.h"
@@ -54,7 +54,7 @@ class ProbeSender {
                                       ProbeTarget target, int number);
 
  private:
-  Task<TaskReport> AskAs(std::string method, RenderedRequest asked, const Event& event,
+  Task<TaskReport> AskAs(std::string_view method, RenderedRequest asked, const Event& event,
                          std::shared_ptr<const Policy> policy, ProbeTarget target);
   Task<Result<Answer>> Ask(const Backend& backend, HttpRequest request, std::size_t bytes_max,
                            OwnRequest told);

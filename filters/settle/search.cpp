@@ -178,8 +178,7 @@ std::optional<HttpRequest> TakePage(const SettleRule& rule, const Backend& backe
                                     const HttpRequest& asked, const Result<Answer>& result,
                                     Search& search) {
   ++search.pages;
-  // What an MCP server says otherwise is about the call, or its session.
-  const bool is_result = result && (!result->of_mcp_call || result->mcp == McpKind::kResult);
+  const bool is_result = result && !result->tells_no_result();
   const std::optional<Json> body =
       is_result && MayShowList(*result) ? ReadAnswerBody(*result) : std::nullopt;
   const Json* const list = body ? AtPointer(*body, rule.happened.name) : nullptr;

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <iterator>
 
+#include "filters/call/codecs.h"
+#include "filters/call/stored_call.h"
 #include "filters/settle/late_answer.h"
 #include "filters/settle/reply.h"
-#include "proxy/base/json/json.h"
 #include "proxy/base/limits.h"
 
 namespace recourse {
@@ -18,11 +19,14 @@ std::size_t SizeOf(const Event& event) {
   return event.state ? size + BytesOf(*event.state) : size;
 }
 
-std::optional<WatchedTask> TaskOf(const Event& event) {
+std::optional<WatchedTask> TaskOf(const Event& event, const Policy* policy) {
   if (!event.task) return std::nullopt;
   WatchedTask watched;
-  watched.name = NameOfTask(event.backend, event.caller, *event.task);
-  if (const auto message = ParseJson(event.answer.body)) watched.pace = PaceOfTask(*message);
+  const Backend* const backend = policy == nullptr ? nullptr : FindBackend(*policy, event.backend);
+  if (backend == nullptr) return watched;
+  const Codec& codec = CodecOf(*backend);
+  watched.name = codec.NameOfTask(event.backend, event.caller, *event.task);
+  watched.pace = codec.PaceOfTask(event.answer.body);
   return watched;
 }
 
@@ -63,7 +67,7 @@ void SettleQueue::Add(Event event, std::shared_ptr<const Policy> policy) {
   const MonoTime now = clock_.Now();
   SettleEntry entry;
   entry.event = std::move(event);
-  entry.task = TaskOf(entry.event);
+  entry.task = TaskOf(entry.event, policy.get());
   entry.policy = std::move(policy);
   entry.history.since = now;
   // An agent that was given a task asks about it by himself.

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "filters/ledger/ledger.h"
-#include "filters/mcp/mcp_task.h"
+#include "filters/message.h"
 #include "filters/outcome_resolver.h"
 #include "filters/settle/probe.h"
 #include "proxy/base/clock.h"
@@ -31,10 +31,10 @@ struct SettleWaiter {
   std::shared_ptr<Promise<Settled>> told;
 };
 
-// A task that an MCP server has made of the call.
+// A task that a server has made of the call.
 struct WatchedTask {
   TaskPace pace;
-  std::string name;  // NameOfTask
+  std::string name;  // NameOfTask; empty: it has none
   bool is_running = false;
   bool is_lost = false;  // it will not tell; what is left is the policy's probe
 };
@@ -57,8 +57,8 @@ class SettleQueue {
 
   // nullptr: it is not settled here.
   SettleEntry* Find(std::uint64_t operation);
-  // The one whose task of an MCP server has that name. Where it is not exactly one, it is not known
-  // which one is meant: 0.
+  // The one whose task has that name. Where it is not exactly one, it is not known which one is
+  // meant: 0.
   std::uint64_t OperationOfTask(const std::string& name) const;
   // Thread-safe.
   std::size_t size() const { return size_; }

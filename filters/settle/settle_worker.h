@@ -1,5 +1,5 @@
-// Finds out, by the policy's probes and by the tasks of MCP servers, whether operations of unknown
-// outcome had their effect: in the background, and at once when a repeat asks.
+// Finds out, by the policy's probes and by the tasks of their servers, whether operations of
+// unknown outcome had their effect: in the background, and at once when a repeat asks.
 #pragma once
 
 #include <atomic>
@@ -91,7 +91,7 @@ class SettleWorker final : public OutcomeResolver {
   // The tool whose rules an operation is settled by; nullptr: the policy has none.
   static const Tool* FindToolFor(const Event& event, const Policy& policy);
 
-  // settle_mcp_tasks.cpp: what MCP servers say of their tasks, to us and to agents.
+  // settle_tasks.cpp: what servers say of their tasks, to us and to agents.
   Task<void> AskTask(std::uint64_t operation, std::shared_ptr<const Policy> policy,
                      ProbeTarget target);
   void TakeReport(SettleEntry& entry, const Tool& tool, const TaskReport& report);

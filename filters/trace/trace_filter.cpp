@@ -8,12 +8,12 @@
 namespace recourse {
 namespace {
 
-// What an MCP client wrote into its message tells more of the call than what its HTTP library did.
+// What a client wrote into its message tells more of the call than what its HTTP library did.
 std::optional<TraceContext> ClientTrace(RequestContext& context) {
   if (context.backend != nullptr && IsEndpointMessage(*context.backend, context.request)) {
     if (auto body = ReadingOf(context)) context.reading = std::move(*body);
     auto trace =
-        context.reading ? ParseTraceparent(context.reading->mcp_traceparent) : std::nullopt;
+        context.reading ? ParseTraceparent(context.reading->message_traceparent) : std::nullopt;
     if (trace) return trace;
   }
   const std::string* field = FindHeader(context.request.headers, "traceparent");

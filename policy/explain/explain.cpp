@@ -7,11 +7,11 @@
 #include "policy/graphql/decision/graphql_decision.h"
 #include "policy/language/fields_read.h"
 #include "policy/model/approval_need.h"
-#include "policy/model/mcp_names.h"
 #include "policy/model/mcp_twins.h"
 #include "policy/model/method_override.h"
 #include "policy/model/override_scan.h"
 #include "policy/model/route_table.h"
+#include "policy/model/tool_names.h"
 #include "policy/model/tunnel_decision.h"
 
 namespace recourse {
@@ -79,11 +79,11 @@ void Refuse(Explanation& out, ErrorCode code, std::string reason) {
 }
 
 // Who serves it. A backend that is named stands for its url; of tools/call it is meant itself.
-McpPlace PlaceOf(const Policy& policy, const ExplainedCall& call, std::string_view path) {
+EndpointPlace PlaceOf(const Policy& policy, const ExplainedCall& call, std::string_view path) {
   if (call.backend.empty()) return policy.routes->Place(call.authority, 80, path);
   const auto found = std::ranges::find(policy.backends, call.backend, &Backend::name);
   if (found == policy.backends.end()) return {};
-  if (IsNamedMethod(call.method)) return {&*found, McpPath::kExact, &*found};
+  if (IsNamedMethod(call.method)) return {&*found, EndpointPath::kExact, &*found};
   return policy.routes->PlaceAtUrl(*found, path);
 }
 
@@ -386,7 +386,7 @@ Explanation Explain(const Policy& policy, const ExplainedCall& call,
   const auto question = std::min(call.target.find('?'), call.target.size());
   const std::string_view path = std::string_view(call.target).substr(0, question);
   const std::string_view query = std::string_view(call.target).substr(question);
-  const McpPlace place = PlaceOf(policy, call, path);
+  const EndpointPlace place = PlaceOf(policy, call, path);
   Explanation out;
   out.backend = place.backend;
   if (out.backend == nullptr) {
@@ -401,17 +401,17 @@ Explanation Explain(const Policy& policy, const ExplainedCall& call,
     ExplainMutation(policy, call, read_arguments, out);
     return out;
   }
-  if (place.where == McpPath::kExact && out.backend->is_graphql()) {
+  if (place.where == EndpointPath::kExact && out.backend->is_graphql()) {
     if (!RefuseFields(policy, call, out)) {
       ExplainGraphql(policy, call, query, read_arguments, out);
     }
     return out;
   }
-  if (place.where == McpPath::kExact) {
+  if (place.where == EndpointPath::kExact) {
     if (!RefuseFields(policy, call, out)) ExplainEndpoint(policy, call, read_arguments, out);
     return out;
   }
-  if (place.where == McpPath::kAmbiguous) {
+  if (place.where == EndpointPath::kAmbiguous) {
     Refuse(out, ErrorCode::kAmbiguousPath,
            "another reading of the path, or where it leads behind the backend's url, is the "
            "endpoint of the server " +

@@ -4,8 +4,8 @@
 
 #include "policy/explain/explain.h"
 #include "policy/language/loader.h"
-#include "policy/model/mcp_names.h"
 #include "policy/model/route_table.h"
+#include "policy/model/tool_names.h"
 #include "policy/undo/undo_class.h"
 #include "proxy/base/json/json_object.h"
 

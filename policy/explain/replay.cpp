@@ -8,8 +8,8 @@
 
 #include "policy/explain/explain.h"
 #include "policy/language/loader.h"
-#include "policy/model/mcp_names.h"
 #include "policy/model/route_table.h"
+#include "policy/model/tool_names.h"
 #include "proxy/base/json/json.h"
 
 namespace recourse {

@@ -4,7 +4,7 @@
 #include "policy/import/import_text.h"
 #include "policy/import/mcp_import.h"
 #include "policy/language/loader.h"
-#include "policy/model/mcp_names.h"
+#include "policy/model/tool_names.h"
 
 namespace recourse {
 namespace {

@@ -4,9 +4,9 @@
 #include "policy/graphql/document.h"
 #include "policy/language/load_rules.h"
 #include "policy/language/policy_builder.h"
-#include "policy/model/mcp_endpoint.h"
-#include "policy/model/mcp_names.h"
+#include "policy/model/endpoint.h"
 #include "policy/model/route_tree.h"
+#include "policy/model/tool_names.h"
 
 namespace recourse {
 namespace {
@@ -139,8 +139,9 @@ class RouteReader {
     }
     const Backend& backend = draft_.policy.backends[route.backend];
     for (const Backend& other : draft_.policy.backends) {
-      const bool is_there = other.has_endpoint() && IsSameServer(other, backend) &&
-                            McpPathOf(other, backend.base_path + route.pattern) != McpPath::kOther;
+      const bool is_there =
+          other.has_endpoint() && IsSameServer(other, backend) &&
+          EndpointPathOf(other, backend.base_path + route.pattern) != EndpointPath::kOther;
       if (!is_there) continue;
       Refuse(route.pattern + " is the endpoint of " + (other.is_mcp() ? "MCP" : "GraphQL") +
              " server " + other.name +

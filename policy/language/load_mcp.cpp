@@ -2,7 +2,7 @@
 #include "policy/language/json_node.h"
 #include "policy/language/load_rules.h"
 #include "policy/language/policy_builder.h"
-#include "policy/model/mcp_names.h"
+#include "policy/model/tool_names.h"
 
 namespace recourse {
 namespace {

@@ -1,7 +1,7 @@
 #include "policy/graphql/document.h"
 #include "policy/language/json_node.h"
 #include "policy/language/policy_builder.h"
-#include "policy/model/mcp_names.h"
+#include "policy/model/tool_names.h"
 
 namespace recourse {
 namespace {

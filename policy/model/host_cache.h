@@ -15,7 +15,8 @@ class HostCache {
   explicit HostCache(const RouteTable& routes) : routes_(routes) {}
 
   // As RouteTable::Place.
-  McpPlace Place(std::string_view authority, std::uint16_t default_port, std::string_view path) {
+  EndpointPlace Place(std::string_view authority, std::uint16_t default_port,
+                      std::string_view path) {
     if (group_ == nullptr || default_port != default_port_ || authority != authority_) {
       const HostGroup* const found = routes_.FindHost(authority, default_port);
       if (found == nullptr) return {};

@@ -9,9 +9,9 @@ namespace recourse {
 
 // The backends of one name.
 struct HostGroup {
-  const Backend* plain = nullptr;           // the one that is no MCP server
-  const Backend* first = nullptr;           // of the MCP servers
-  std::unique_ptr<McpEndpoints> endpoints;  // null: there is none
+  const Backend* plain = nullptr;        // the one that is no MCP server
+  const Backend* first = nullptr;        // of the MCP servers
+  std::unique_ptr<Endpoints> endpoints;  // null: there is none
 
   void Add(const Backend& backend) {
     if (!backend.has_endpoint()) {
@@ -19,7 +19,7 @@ struct HostGroup {
       return;
     }
     if (first == nullptr) first = &backend;
-    if (endpoints == nullptr) endpoints = std::make_unique<McpEndpoints>();
+    if (endpoints == nullptr) endpoints = std::make_unique<Endpoints>();
     endpoints->Add(backend);
   }
 
@@ -83,15 +83,15 @@ struct HostTable::Impl {
   TextMap<HostGroup> by_host_port;  // "orders:8080"
   TextMap<HostGroup> by_bare_url;   // urls without port, whatever the port of the request
   TextMap<HostGroup> by_host;       // entries of `hosts` without port
-  TextMap<McpEndpoints> by_server;  // by host and port of the url: what a server can be asked
+  TextMap<Endpoints> by_server;     // by host and port of the url: what a server can be asked
   const Backend* first_backend = nullptr;
   // By index of the backend: those of its url's authority, and the endpoints of its server.
   std::vector<const HostGroup*> groups;
-  std::vector<const McpEndpoints*> endpoints;
+  std::vector<const Endpoints*> endpoints;
 
   void Add(const Backend& backend);
   const HostGroup* Find(std::string_view authority, std::uint16_t default_port) const;
-  McpPlace Place(const HostGroup& group, std::string_view path) const;
+  EndpointPlace Place(const HostGroup& group, std::string_view path) const;
   std::size_t IndexOf(const Backend& backend) const {
     return static_cast<std::size_t>(&backend - first_backend);
   }
@@ -134,20 +134,21 @@ const HostGroup* HostTable::Impl::Find(std::string_view authority,
   return find(by_host, key.view());
 }
 
-McpPlace HostTable::Impl::Place(const HostGroup& group, std::string_view path) const {
+EndpointPlace HostTable::Impl::Place(const HostGroup& group, std::string_view path) const {
   if (group.endpoints != nullptr) {
-    const McpPlace named = group.endpoints->Find(path);
-    if (named.where != McpPath::kOther) return named;
+    const EndpointPlace named = group.endpoints->Find(path);
+    if (named.where != EndpointPath::kOther) return named;
   }
   const Backend& backend = *group.OtherAt(path);
   // Under this name the endpoint may be unknown, and behind a url's path it may begin.
-  if (const McpEndpoints* const server = endpoints[IndexOf(backend)]) {
-    const McpPlace reached = backend.base_path.empty()
-                                 ? server->Find(path)
-                                 : server->Find(backend.base_path + std::string(path));
-    if (reached.where != McpPath::kOther) return {&backend, McpPath::kAmbiguous, reached.backend};
+  if (const Endpoints* const server = endpoints[IndexOf(backend)]) {
+    const EndpointPlace reached = backend.base_path.empty()
+                                      ? server->Find(path)
+                                      : server->Find(backend.base_path + std::string(path));
+    if (reached.where != EndpointPath::kOther)
+      return {&backend, EndpointPath::kAmbiguous, reached.backend};
   }
-  return {&backend, McpPath::kOther, nullptr};
+  return {&backend, EndpointPath::kOther, nullptr};
 }
 
 HostTable::HostTable(const std::vector<Backend>& backends) {
@@ -173,15 +174,15 @@ const HostGroup* HostTable::FindHost(std::string_view authority, std::uint16_t d
   return impl_->Find(authority, default_port);
 }
 
-McpPlace HostTable::PlaceIn(const HostGroup& group, std::string_view path) const {
+EndpointPlace HostTable::PlaceIn(const HostGroup& group, std::string_view path) const {
   return impl_->Place(group, path);
 }
 
-McpPlace HostTable::PlaceAtUrl(const Backend& backend, std::string_view path) const {
+EndpointPlace HostTable::PlaceAtUrl(const Backend& backend, std::string_view path) const {
   return impl_->Place(*impl_->groups[impl_->IndexOf(backend)], path);
 }
 
-const McpEndpoints* HostTable::EndpointsAt(const Backend& backend) const {
+const Endpoints* HostTable::EndpointsAt(const Backend& backend) const {
   return impl_->endpoints[impl_->IndexOf(backend)];
 }
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "policy/model/mcp_endpoint.h"
+#include "policy/model/endpoint.h"
 
 namespace recourse {
 
@@ -24,11 +24,11 @@ class HostTable {
 
   // As RouteTable's.
   const HostGroup* FindHost(std::string_view authority, std::uint16_t default_port) const;
-  McpPlace PlaceIn(const HostGroup& group, std::string_view path) const;
-  McpPlace PlaceAtUrl(const Backend& backend, std::string_view path) const;
+  EndpointPlace PlaceIn(const HostGroup& group, std::string_view path) const;
+  EndpointPlace PlaceAtUrl(const Backend& backend, std::string_view path) const;
 
   // The endpoints of the server that the backend's url names; nullptr: it has none.
-  const McpEndpoints* EndpointsAt(const Backend& backend) const;
+  const Endpoints* EndpointsAt(const Backend& backend) const;
 
  private:
   struct Impl;

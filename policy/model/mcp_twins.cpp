@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "policy/model/mcp_names.h"
 #include "policy/model/route_table.h"
+#include "policy/model/tool_names.h"
 #include "policy/uri/twins.h"
 
 namespace recourse {

@@ -30,6 +30,9 @@ enum class FieldNames : std::uint8_t { kNow, kEarlier };
 
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 
+// The field that names the session of a protocol, where it has sessions.
+inline constexpr std::string_view kSessionField = "Mcp-Session-Id";
+
 // A field that proves, or claims, who the call comes from: tokens, API keys, and those by which a
 // service speaks for one of its users. Not the ones that differ with every request (DPoP).
 bool IsPrincipalField(std::string_view name, FieldNames names = FieldNames::kNow);

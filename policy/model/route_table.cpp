@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "policy/model/host_table.h"
-#include "policy/model/mcp_names.h"
 #include "policy/model/route_tree.h"
+#include "policy/model/tool_names.h"
 #include "policy/model/treatment.h"
 #include "policy/uri/path.h"
 #include "policy/uri/path_readings.h"
@@ -252,10 +252,10 @@ const Backend* RouteTable::FindBackend(std::string_view authority,
   return impl_->hosts.Find(authority, default_port);
 }
 
-McpPlace RouteTable::Place(std::string_view authority, std::uint16_t default_port,
-                           std::string_view path) const {
+EndpointPlace RouteTable::Place(std::string_view authority, std::uint16_t default_port,
+                                std::string_view path) const {
   const HostGroup* const group = FindHost(authority, default_port);
-  return group == nullptr ? McpPlace() : PlaceIn(*group, path);
+  return group == nullptr ? EndpointPlace() : PlaceIn(*group, path);
 }
 
 const HostGroup* RouteTable::FindHost(std::string_view authority,
@@ -263,15 +263,15 @@ const HostGroup* RouteTable::FindHost(std::string_view authority,
   return impl_->hosts.FindHost(authority, default_port);
 }
 
-McpPlace RouteTable::PlaceIn(const HostGroup& group, std::string_view path) const {
+EndpointPlace RouteTable::PlaceIn(const HostGroup& group, std::string_view path) const {
   return impl_->hosts.PlaceIn(group, path);
 }
 
-McpPlace RouteTable::PlaceAtUrl(const Backend& backend, std::string_view path) const {
+EndpointPlace RouteTable::PlaceAtUrl(const Backend& backend, std::string_view path) const {
   return impl_->hosts.PlaceAtUrl(backend, path);
 }
 
-const McpEndpoints* RouteTable::EndpointsAt(const Backend& backend) const {
+const Endpoints* RouteTable::EndpointsAt(const Backend& backend) const {
   return impl_->hosts.EndpointsAt(backend);
 }
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "policy/model/call_refusal.h"
-#include "policy/model/mcp_endpoint.h"
+#include "policy/model/endpoint.h"
 #include "policy/model/mcp_twins.h"
 #include "policy/model/policy.h"
 
@@ -53,16 +53,16 @@ class RouteTable {
   // Who serves a path under that authority, and whether it is an endpoint of an MCP server.
   // kAmbiguous: it may be taken for that endpoint, or leads to it behind another backend's url or
   // name, and must not be passed on. A null backend: nobody has the authority.
-  McpPlace Place(std::string_view authority, std::uint16_t default_port,
-                 std::string_view path) const;
+  EndpointPlace Place(std::string_view authority, std::uint16_t default_port,
+                      std::string_view path) const;
   // The same in two steps, of which the first is the dearer one. nullptr: nobody has the authority.
   const HostGroup* FindHost(std::string_view authority, std::uint16_t default_port) const;
-  McpPlace PlaceIn(const HostGroup& group, std::string_view path) const;
+  EndpointPlace PlaceIn(const HostGroup& group, std::string_view path) const;
   // The same under the authority of that backend's url.
-  McpPlace PlaceAtUrl(const Backend& backend, std::string_view path) const;
+  EndpointPlace PlaceAtUrl(const Backend& backend, std::string_view path) const;
 
   // The endpoints of MCP servers at the host and port of that backend's url; nullptr: none.
-  const McpEndpoints* EndpointsAt(const Backend& backend) const;
+  const Endpoints* EndpointsAt(const Backend& backend) const;
 
   // Whether agents' own TLS to that backend of the policy, which is an https one, ends here.
   bool Intercepts(const Backend& backend) const;

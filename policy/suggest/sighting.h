@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "policy/model/mcp_names.h"
+#include "policy/model/tool_names.h"
 
 namespace recourse {
 

@@ -7,7 +7,7 @@
 #include "filters/call/call_values.h"
 #include "filters/mcp/mcp_message.h"
 #include "filters/mcp/mcp_request.h"
-#include "policy/model/mcp_names.h"
+#include "policy/model/tool_names.h"
 
 namespace recourse {
 namespace {

@@ -5,6 +5,7 @@
 // is another carrier.
 #pragma once
 
+#include <array>
 #include <string>
 
 #include "policy/model/tunnel_decision.h"
@@ -42,13 +43,31 @@ class TunnelLane : public Lane {
   virtual Task<void> RefuseTls(Exchange& exchange, std::string_view reason) = 0;
 };
 
+// The endpoint of servers of one protocol, where the body says what a call is.
+class EndpointLane : public Lane {
+ public:
+  // Observe mode: whether what has that head may be a call; else it only asks.
+  virtual bool MayBeCall(const Head& head, std::string_view query) const = 0;
+  // Observe mode: a call is seen for `recourse policy suggest`, where that learns of them.
+  virtual void Tap(ServedRequest& request) const { (void)request; }
+  // Observe mode: the body of what is observed has passed, or there is none. Finds out whether it
+  // asks for a read, and of which tool it is a call.
+  virtual Task<void> JudgeObserved(ServedRequest& request) = 0;
+};
+
+struct EndpointLanes {
+  EndpointLane& Of(const Backend& backend) const {
+    return *by_protocol.at(static_cast<std::size_t>(backend.protocol));
+  }
+  std::array<EndpointLane*, 3> by_protocol;  // in the order of Protocol; plain HTTP has none
+};
+
 // Of one I/O thread. A write is never canceled because its client went away: a lane goes on until
 // the outcome is recorded.
 struct Lanes {
   Lane& read;
   Lane& write;
-  Lane& mcp;
-  Lane& graphql;
+  const EndpointLanes& endpoints;
   Lane& observe;
   Lane& poll;
   TunnelLane& tunnel;

@@ -44,10 +44,10 @@ bool IsQuestionAboutWrite(const Head& head, const RouteMatch& match) {
 }
 
 std::optional<CallRefusal> RefusalOfHead(const Policy& policy, const Head& head,
-                                         const McpPlace& place, std::string_view query,
+                                         const EndpointPlace& place, std::string_view query,
                                          const std::expected<void, CallRefusal>& found,
                                          const RouteMatch& match) {
-  if (place.where == McpPath::kAmbiguous) {
+  if (place.where == EndpointPath::kAmbiguous) {
     const Backend& meant = *place.endpoint_of;
     return CallRefusal(ErrorCode::kAmbiguousPath,
                        "this path may be taken for the endpoint " + meant.endpoint + " of " +

@@ -23,11 +23,11 @@ bool IsQuestionAboutWrite(const Head& head, const RouteMatch& match);
 // `found` is what the route table says of the path; `match` means something where that is good.
 // The first of several. OPTIONS of a write is none: it is answered here.
 std::optional<CallRefusal> RefusalOfHead(const Policy& policy, const Head& head,
-                                         const McpPlace& place, std::string_view query,
+                                         const EndpointPlace& place, std::string_view query,
                                          const std::expected<void, CallRefusal>& found,
                                          const RouteMatch& match);
 
-// The same at the endpoint of an MCP server.
+// The same at the endpoint of a server whose protocol has one.
 std::optional<CallRefusal> RefusalAtEndpoint(const Policy& policy, const Head& head,
                                              std::string_view query);
 

@@ -72,8 +72,8 @@ Task<bool> ServePath(Exchange& exchange, const Lanes& lanes) {
   const Head& head = request.head;
   const Backend& backend = *route.place.backend;
   request.record.backend = &backend;
-  if (route.place.where == McpPath::kExact) {
-    return (backend.is_mcp() ? lanes.mcp : lanes.graphql).Run(exchange);
+  if (route.place.where == EndpointPath::kExact) {
+    return lanes.endpoints.Of(backend).Run(exchange);
   }
   const Policy& policy = request.policy();
   const auto found =

@@ -28,7 +28,8 @@ void ServedRequest::Begin() {
   std::construct_at(&record);
   record.original = ingress.original_text;
   record.ingress_mode = ModeOf(ingress, head);
-  route.is_observed = route.sends_once = route.judges_body = false;
+  route.is_observed = route.sends_once = false;
+  route.judge = nullptr;
   caller.Begin();
   if (ingress.is_secure) record.caller = caller.name();
   record.method.Set(head.method);

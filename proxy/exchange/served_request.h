@@ -15,19 +15,20 @@
 
 namespace recourse {
 
+class EndpointLane;
 class Observation;
 
 // What the router has found for a request. What is a view is one of its head, or of `scratch`.
 struct Route {
-  McpPlace place;
+  EndpointPlace place;
   RouteMatch match;
   std::string scratch;
-  std::string_view path, query;  // as they came; a query begins with "?"
-  int forwards_left = -1;        // Max-Forwards for the next hop; -1: none
-  bool is_guarded = false;       // a write that the ledger keeps
-  bool is_observed = false;      // the policy says observe
-  bool sends_once = false;       // a fresh connection, and no second attempt
-  bool judges_body = false;      // what is observed, its body says
+  std::string_view path, query;   // as they came; a query begins with "?"
+  int forwards_left = -1;         // Max-Forwards for the next hop; -1: none
+  bool is_guarded = false;        // a write that the ledger keeps
+  bool is_observed = false;       // the policy says observe
+  bool sends_once = false;        // a fresh connection, and no second attempt
+  EndpointLane* judge = nullptr;  // of what is observed, by its body; nullptr: the head says all
 };
 
 // One at a time on a connection of HTTP/1.1, and kept for the next one. Belongs to one I/O thread.

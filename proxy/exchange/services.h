@@ -6,14 +6,11 @@
 #include <memory>
 #include <string>
 
+#include "filters/call/codecs.h"
 #include "filters/credentials/credential_upstream.h"
 #include "filters/filter.h"
 #include "filters/ledger/ledger.h"
 #include "filters/ledger/model/waiting_clients.h"
-#include "filters/mcp/calls_in_flight.h"
-#include "filters/mcp/late_answers.h"
-#include "filters/mcp/mcp_upstream.h"
-#include "filters/mcp/tool_catalog.h"
 #include "filters/observe/observer.h"
 #include "filters/outcome_resolver.h"
 #include "policy/model/host_cache.h"
@@ -65,11 +62,8 @@ struct Services {
   std::string caller = "local";  // identity of agents that show no certificate
 
   TokenCache tokens;                    // for backends
-  OutcomeResolver* settling = nullptr;  // told what MCP servers tell agents
-  ToolCatalog mcp_tools;
-  CallsInFlight mcp_calls;
+  OutcomeResolver* settling = nullptr;  // told what servers tell agents
   WaitingClients clients;
-  LateCalls mcp_late;
 
   std::atomic<bool> draining{false};
   std::atomic<std::size_t> connections{0};  // of agents
@@ -137,7 +131,7 @@ struct Worker {
   ConnectionPool pool;
   WriteUpstream writes;
   CredentialUpstream credentialed;   // over `writes`
-  McpUpstream upstream;              // over that
+  CodecUpstream upstream;            // over that
   std::shared_ptr<PolicyView> view;  // of requests that begin now; replaced on this thread
   SpanIds span_ids;
   const Latencies::Own turns;  // of the thread

@@ -10,7 +10,7 @@ namespace recourse {
 
 Task<bool> ObserveLane::Run(Exchange& exchange) {
   ServedRequest& request = exchange.request;
-  if (request.route.place.where == McpPath::kExact) {
+  if (request.route.place.where == EndpointPath::kExact) {
     JudgeEndpoint(request);
   } else {
     Judge(request);
@@ -55,13 +55,12 @@ void ObserveLane::Judge(ServedRequest& request) {
 }
 
 // What it is, the body says, which is judged as it has passed.
-void ObserveLane::JudgeEndpoint(ServedRequest& request) {
+void ObserveLane::JudgeEndpoint(ServedRequest& request) const {
   const Head& head = request.head;
   Route& route = request.route;
   const Backend& backend = *route.place.backend;
-  // A GET may carry a mutation to a GraphQL server.
-  const bool is_message = head.method == "POST" ||
-                          (backend.is_graphql() && head.method == "GET" && !route.query.empty());
+  EndpointLane& lane = endpoints_.Of(backend);
+  const bool is_message = lane.MayBeCall(head, route.query);
   route.match = RouteMatch();
   route.match.backend = &backend;
   route.match.path = route.match.sent = backend.endpoint;
@@ -73,9 +72,9 @@ void ObserveLane::JudgeEndpoint(ServedRequest& request) {
   route.sends_once = !IsReadMethod(head.method);
   const auto refusal = RefusalAtEndpoint(request.policy(), head, route.query);
   if (is_message) StartObservation(request, refusal);
-  if (is_message && backend.is_mcp()) StartTap(request);
+  if (is_message) lane.Tap(request);
   if (refusal && !request.observation) NoteRefusal(request, route.match.path, *refusal);
-  route.judges_body = request.observation != nullptr;
+  route.judge = request.observation ? &lane : nullptr;
 }
 
 }  // namespace recourse

@@ -8,16 +8,17 @@ namespace recourse {
 
 class ObserveLane final : public Lane {
  public:
-  // It outlives this one.
-  explicit ObserveLane(Lane& read) : read_(read) {}
+  // Both outlive it.
+  ObserveLane(Lane& read, const EndpointLanes& endpoints) : read_(read), endpoints_(endpoints) {}
 
   Task<bool> Run(Exchange& exchange) override;
 
  private:
-  static void JudgeEndpoint(ServedRequest& request);
+  void JudgeEndpoint(ServedRequest& request) const;
   static void Judge(ServedRequest& request);
 
   Lane& read_;
+  const EndpointLanes& endpoints_;
 };
 
 }  // namespace recourse

@@ -2,8 +2,6 @@
 
 #include "filters/call/traceparent.h"
 #include "proxy/exchange/observation.h"
-#include "proxy/lanes/graphql_lane.h"
-#include "proxy/lanes/mcp_judgement.h"
 #include "proxy/lanes/write_call.h"
 
 namespace recourse {
@@ -41,18 +39,12 @@ void StartTap(ServedRequest& request) {
   }
   call.path = request.route.path;
   call.query = request.route.query;
-  call.is_mcp = match.backend->is_mcp();
   request.tap->MeetHead(request.head);
 }
 
 bool TakeObserved(ServedRequest& request, const BodyDecoder::Piece& piece) {
   request.observation->TakeRequest(piece);
-  return request.route.judges_body && piece.end == BodyDecoder::End::kComplete;
-}
-
-Task<void> JudgeObserved(ServedRequest& request) {
-  return request.route.match.backend->is_mcp() ? JudgeObservedMcp(request)
-                                               : JudgeObservedGraphql(request);
+  return request.route.judge != nullptr && piece.end == BodyDecoder::End::kComplete;
 }
 
 void NoteRefusal(ServedRequest& request, std::string_view path, const CallRefusal& refusal) {

@@ -5,7 +5,6 @@
 #include <string_view>
 
 #include "policy/model/call_refusal.h"
-#include "proxy/base/task.h"
 #include "proxy/exchange/served_request.h"
 #include "proxy/net/message/body_decoder.h"
 
@@ -15,17 +14,12 @@ namespace recourse {
 // refused it for.
 void StartObservation(ServedRequest& request, const std::optional<CallRefusal>& refusal);
 
-// A call of plain HTTP, read or write, or a message to an MCP server is seen for `recourse policy
-// suggest`.
+// A call, read or write, is seen for `recourse policy suggest`.
 void StartTap(ServedRequest& request);
 
-// A piece of the body of a call that is observed. True: it was the last one, and JudgeObserved has
-// to look at the whole.
+// A piece of the body of a call that is observed. True: it was the last one, and route.judge has to
+// look at the whole.
 [[nodiscard]] bool TakeObserved(ServedRequest& request, const BodyDecoder::Piece& piece);
-
-// Whether the body asks for a read, and of which tool it is a call. A large one is looked at by
-// another thread.
-Task<void> JudgeObserved(ServedRequest& request);
 
 // What enforce would have said to a call that is not observed.
 void NoteRefusal(ServedRequest& request, std::string_view path, const CallRefusal& refusal);

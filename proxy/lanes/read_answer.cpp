@@ -4,7 +4,8 @@
 
 #include <utility>
 
-#include "filters/call/mcp_outcome.h"
+#include "filters/call/codecs.h"
+#include "filters/endpoint_redirect.h"
 #include "proxy/exchange/observation.h"
 #include "proxy/lanes/read_waits.h"
 
@@ -50,11 +51,7 @@ bool IsOfEvents(std::string_view type) { return ToLower(type).starts_with("text/
 HttpResponse AnswerFailure(const ReadState& read, const Error& error) {
   HttpResponse answer =
       FailureAnswer(error, read.request.route.sends_once, read.upload_error.has_value());
-  const McpRead* const mcp = read.mcp;
-  if (mcp == nullptr || mcp->requests.size() != 1 || mcp->requests.front().id.empty()) {
-    return answer;
-  }
-  return AgentAnswer(mcp->requests.front(), mcp->side, {std::move(answer), error.code()});
+  return read.tap == nullptr ? answer : read.tap->Failure(std::move(answer), error.code());
 }
 
 bool ReadAnswer::BeginReply() {
@@ -84,22 +81,18 @@ ReplyPiece ReadAnswer::Meet(BodyDecoder::Piece piece) {
                   .ends = ends,
                   .within = request_.services.bounds.send_timeout,
                   .is_together = true};
-  if (read_.mcp != nullptr) told.addition = MeetMcp(piece, ends);
-  if (read_.late != nullptr && read_.is_listening) TakeLate(request_, *read_.late, piece.data);
+  if (read_.tap != nullptr) told.addition = ShowTap(piece, ends);
   return told;
 }
 
 // Gives what the client is to be told at the end of it.
-std::string_view ReadAnswer::MeetMcp(const BodyDecoder::Piece& piece, bool ends) {
-  McpRead& mcp = *read_.mcp;
-  mcp.tap.Take(piece.data);
-  if (ends) mcp.tap.Finish();
-  // Before the client has it all, and makes the next call.
-  mcp.Learn(request_);
-  if (!ends || !reply_.may_grow()) return {};
-  untold_ = mcp.tap.Ending();
-  if (!untold_.empty()) request_.record.error = "response-incomplete";
-  return untold_;
+std::string_view ReadAnswer::ShowTap(const BodyDecoder::Piece& piece, bool ends) {
+  const std::string_view told = read_.tap->Take({.data = piece.data,
+                                                 .ends = ends,
+                                                 .may_grow = reply_.may_grow(),
+                                                 .is_listening = read_.is_listening});
+  if (!told.empty()) request_.record.error = "response-incomplete";
+  return told;
 }
 
 void ReadAnswer::NoteUnsent(const BodyDecoder::Piece& piece) {
@@ -129,7 +122,7 @@ Task<bool> ReadAnswer::Relay() {
   if (read_.is_endpoint && !request_.route.is_observed && IsRedirect(head.status)) {
     co_return co_await Replace(RedirectText(LocationOf(head)));
   }
-  if (read_.backend->is_mcp()) MeetMcpHead();
+  if (read_.tap != nullptr || CodecOf(*read_.backend).ListensByGet()) MeetListening();
   if (!BeginReply()) co_return co_await Replace("the answer's head cannot be forwarded");
   BodyDecoder decoder(head.body, head.content_length, BodyDecoder::Of::kAnswer);
   streams_ = head.body == BodyKind::kChunked || head.body == BodyKind::kUntilClose;
@@ -180,20 +173,16 @@ BodyDecoder::Piece ReadAnswer::TakeMore(std::size_t size, BodyDecoder& decoder) 
 bool ReadAnswer::MendsBreak() {
   request_.record.error = "response-incomplete";
   if (request_.observation) request_.observation->AnswerBroke(/*client_left=*/false);
-  if (read_.mcp == nullptr || read_.mcp->tap.Ending().empty()) return false;
+  if (read_.tap == nullptr || !read_.tap->TellsOfBreak()) return false;
   read_.head->keep_alive = false;
   return true;
 }
 
-// A head has come that an MCP server's client waits for.
-void ReadAnswer::MeetMcpHead() {
+// A head has come that may begin a stream without an end.
+void ReadAnswer::MeetListening() {
   const auto [type, is_encoded] = FormOf(*read_.head);
-  if (read_.mcp != nullptr) {
-    read_.mcp->tap.Head(read_.head->status, type, is_encoded);
-    read_.mcp->DropBody();
-  }
-  const bool listens = read_.mcp != nullptr
-                           ? read_.mcp->requests.front().method == "subscriptions/listen"
+  const bool listens = read_.tap != nullptr
+                           ? read_.tap->TakeHead(read_.head->status, type, is_encoded)
                            : request_.record.method.view() == "GET";
   if (listens && IsOfEvents(type)) {
     read_.is_listening = true;

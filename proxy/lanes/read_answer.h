@@ -21,13 +21,13 @@ class ReadAnswer final : Drainable {
   void CleanHead();
   bool BeginReply();
   ReplyPiece Meet(BodyDecoder::Piece piece);
-  std::string_view MeetMcp(const BodyDecoder::Piece& piece, bool ends);
+  std::string_view ShowTap(const BodyDecoder::Piece& piece, bool ends);
   void NoteUnsent(const BodyDecoder::Piece& piece);
   void ArmWait();
   BodyDecoder::Piece TakeMore(std::size_t size, BodyDecoder& decoder);
   bool MendsBreak();
   Task<bool> Replace(std::string_view detail);
-  void MeetMcpHead();
+  void MeetListening();
   void MeetEvents();
   void AwaitEvents(MonoTime now);
   BodyDecoder::Piece EndOf(const BodyDecoder& decoder);
@@ -36,7 +36,6 @@ class ReadAnswer final : Drainable {
   ServedRequest& request_;
   Reply& reply_;
   bool streams_ = false;
-  std::string untold_;  // what an MCP stream that broke off has not said
 };
 
 // What the client is told when there is no answer to pass on.

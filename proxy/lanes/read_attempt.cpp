@@ -178,7 +178,9 @@ Task<void> Upload(ReadState& read) {
     if (!MayGoOn(read, piece)) break;
     complete = piece.end == BodyDecoder::End::kComplete;
     request.record.bytes_in += piece.data.size();
-    if (request.observation && TakeObserved(request, piece)) co_await JudgeObserved(request);
+    if (request.observation && TakeObserved(request, piece)) {
+      co_await request.route.judge->JudgeObserved(request);
+    }
     if (request.tap) request.tap->TakeRequest(piece);
     char size[24];
     const bool is_chunk = read.chunked_upload && !piece.data.empty();

@@ -53,15 +53,16 @@ bool MayRetry(const Error& error, bool whole, int attempts) {
 
 }  // namespace
 
-Task<bool> ReadLane::Relay(Exchange& exchange, McpRead* mcp, ResumedStreamTap* late) {
+Task<bool> ReadLane::Relay(Exchange& exchange, ReadTap* tap) {
   ServedRequest& request = exchange.request;
   RequestRecord& record = request.record;
   const bool is_observed = request.route.is_observed;
-  ReadState read(exchange, mcp, late, ContentTypeOf(request.head),
-                 is_observed      ? limits::kObservedPatience
-                 : mcp != nullptr ? limits::kWriteTimeout
-                                  : limits::kReadFirstByteTimeout);
-  if (mcp == nullptr) read.request_room = exchange.body.FreeRoom();
+  const std::string* const held = tap == nullptr ? nullptr : tap->body();
+  ReadState read(exchange, tap, ContentTypeOf(request.head),
+                 is_observed       ? limits::kObservedPatience
+                 : held != nullptr ? limits::kWriteTimeout
+                                   : limits::kReadFirstByteTimeout);
+  if (held == nullptr) read.request_room = exchange.body.FreeRoom();
   const bool takes_along = !read.request_room.empty();
   if (!takes_along) {
     read.head_memory = request.worker.thread.buffers().Take();
@@ -77,8 +78,8 @@ Task<bool> ReadLane::Relay(Exchange& exchange, McpRead* mcp, ResumedStreamTap* l
     co_return co_await Refuse(exchange, ErrorCode::kHeaderTooLarge,
                               "the request's head cannot be forwarded");
   }
-  read.first = mcp == nullptr ? exchange.body.Begin()
-                              : RequestBody::Piece{mcp->body, BodyDecoder::End::kComplete};
+  read.first = held == nullptr ? exchange.body.Begin()
+                               : RequestBody::Piece{*held, BodyDecoder::End::kComplete};
   read.whole = read.first.end == BodyDecoder::End::kComplete;
   if (takes_along) read.head_memory = exchange.body.Take();
   if (read.first.end == BodyDecoder::End::kBad) {
@@ -93,9 +94,9 @@ Task<bool> ReadLane::Relay(Exchange& exchange, McpRead* mcp, ResumedStreamTap* l
     }
     NoteFormOverride(request, read.overrides.reason());
   }
-  if (mcp == nullptr) record.bytes_in += read.request_head.size() + read.first.data.size();
+  if (held == nullptr) record.bytes_in += read.request_head.size() + read.first.data.size();
   if (request.observation && TakeObserved(request, read.first)) {
-    co_await JudgeObserved(request);
+    co_await request.route.judge->JudgeObserved(request);
   }
   if (request.tap) request.tap->TakeRequest(read.first);
   if (!read.whole && exchange.body.is_awaited() && !co_await exchange.body.Ask()) co_return false;

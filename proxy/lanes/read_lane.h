@@ -8,10 +8,9 @@ namespace recourse {
 
 class ReadLane final : public Lane {
  public:
-  Task<bool> Run(Exchange& exchange) override { return Relay(exchange, nullptr, nullptr); }
-  // `mcp`: one whose body is here whole, and whose answer is looked at as it passes; `late`: a
-  // stream of MCP that is taken up again. Either may be null, and outlives the task.
-  Task<bool> Relay(Exchange& exchange, McpRead* mcp, ResumedStreamTap* late);
+  Task<bool> Run(Exchange& exchange) override { return Relay(exchange, nullptr); }
+  // `tap` sees it pass. It may be null, and outlives the task.
+  Task<bool> Relay(Exchange& exchange, ReadTap* tap);
 
  private:
   static bool RenderHead(ReadState& read);

@@ -7,12 +7,11 @@
 #include <utility>
 
 #include "filters/credentials/credentials.h"
-#include "filters/mcp/late_answers.h"
 #include "policy/model/override_scan.h"
 #include "proxy/exchange/exchange.h"
 #include "proxy/exchange/request_facts.h"
 #include "proxy/exchange/tunnel.h"
-#include "proxy/lanes/mcp_read.h"
+#include "proxy/lanes/read_tap.h"
 #include "proxy/net/message/response_reader.h"
 
 namespace recourse {
@@ -46,9 +45,8 @@ class EventBoundary {
 };
 
 struct ReadState {
-  // All outlive it. `of_mcp`: its body is here whole; `of_late`: a stream that is taken up again.
-  ReadState(Exchange& of, McpRead* of_mcp, ResumedStreamTap* of_late, std::string_view content_type,
-            Millis otherwise)
+  // All outlive it. `seen_by` may be null.
+  ReadState(Exchange& of, ReadTap* seen_by, std::string_view content_type, Millis otherwise)
       : exchange(of),
         request(of.request),
         backend(request.route.match.backend),
@@ -60,8 +58,7 @@ struct ReadState {
         patience(tool != nullptr && tool->timeout ? *tool->timeout
                                                   : backend->timeout.value_or(otherwise)),
         overrides(content_type),
-        mcp(of_mcp),
-        late(of_late) {}
+        tap(seen_by) {}
 
   // All of the request has gone to the backend.
   bool HasAsked() const { return whole || uploaded.is_set(); }
@@ -77,7 +74,7 @@ struct ReadState {
   ServedRequest& request;
   const Backend* const backend;
   const Tool* const tool;          // null: none of the policy matches
-  const bool is_endpoint;          // of a server of MCP or GraphQL, whichever method this is
+  const bool is_endpoint;          // where the body says what a call is, whichever method this is
   const bool is_last;              // on the connection to the backend
   const std::string_view upgrade;  // asked for and allowed; empty: none
   const Millis patience;  // with the backend, for its first byte and for progress of an upload
@@ -103,13 +100,12 @@ struct ReadState {
   bool head_request = false;
   Promise<bool> watched;
   bool watching = false;
-  bool half_closed = false;  // the client will send nothing more, and may be gone
-  bool left = false;         // the client is gone
-  OverrideScan overrides;    // of the request body
-  ReadCredentials own;       // that the policy has for the backend
-  McpRead* const mcp;        // of an MCP server's endpoint, whose request is here whole
-  ResumedStreamTap* const late;
-  bool is_listening = false;            // a stream of MCP that lasts as long as the session does
+  bool half_closed = false;             // the client will send nothing more, and may be gone
+  bool left = false;                    // the client is gone
+  OverrideScan overrides;               // of the request body
+  ReadCredentials own;                  // that the policy has for the backend
+  ReadTap* const tap;                   // of the protocol that it is in; null: of plain HTTP
+  bool is_listening = false;            // a stream that lasts as long as its session does
   bool has_events = false;              // a stream that is taken up again when it has ended
   std::optional<EventBoundary> events;  // where it stands; unset: nobody can tell
   MonoTime heard{};                     // when anything came of it

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "proxy/base/mcp_limits.h"
+#include "proxy/base/message_limits.h"
 
 namespace recourse {
 namespace {
@@ -31,7 +31,7 @@ Task<void> WatchClient(ReadState& read) {
 Millis QuietMax(const ReadState& read) {
   if (read.half_closed) return limits::kHalfClosedIdleTimeout;
   const Millis usual = read.request.services.bounds.stream_timeout;
-  return read.is_listening ? std::max<Millis>(usual, limits::kMcpListenQuiet) : usual;
+  return read.is_listening ? std::max<Millis>(usual, limits::kListenQuiet) : usual;
 }
 
 MonoTime FirstLook(const ReadState& read, MonoTime now) {

@@ -23,9 +23,9 @@
 #include "proxy/config/files.h"
 #include "proxy/downstream/agent_listener.h"
 #include "proxy/exchange/body_reservation.h"
-#include "proxy/lanes/all_lanes.h"
 #include "proxy/net/beast/http_server.h"
 #include "proxy/net/tls/tls_client.h"
+#include "proxy/process/all_lanes.h"
 #include "proxy/process/approval_service.h"
 #include "proxy/process/flow_service.h"
 #include "proxy/process/ledger_head_signer.h"
@@ -340,7 +340,7 @@ ProcessApi::Work Runtime::WorkForStatus() const {
           .flow_counts = metrics_.WritesByFlow(),
           .unknown_callers = metrics_.CallsOfNobody(),
           .settling = settle_worker_->settling(),
-          .mcp_tools = &services_.mcp_tools,
+          .mcp_tools = &all_lanes_.tools(),
           .agents_port = agents_.endpoint().port()};
 }
 

@@ -4,8 +4,8 @@
 
 #include "filters/call/traceparent.h"
 #include "filters/mcp/mcp_answer.h"
+#include "filters/mcp/mcp_codec.h"
 #include "filters/mcp/mcp_request.h"
-#include "filters/mcp/mcp_upstream.h"
 #include "policy/import/mcp_import.h"
 
 namespace recourse {
@@ -16,27 +16,27 @@ Result<Answer> McpAnswerOf(const SeenCall& call, const HttpRequest& request) {
   answer.response.status = call.status;
   answer.response.headers.emplace_back("Content-Type", call.answer_type);
   answer.response.body = call.answer;
-  return AsMcpAnswer(std::move(answer), request);
+  return McpCodec().ReadRecorded(std::move(answer), request);
 }
 
 // False: the call goes on.
 bool TakeSeenResult(const Result<Answer>& answer, SeenMcp& made) {
   if (!answer) return true;
   made.status = answer->response.status;
-  if (!answer->mcp) return made.status < 200 || made.status >= 300;
-  switch (*answer->mcp) {
-    case McpKind::kInputRequired:
+  if (!answer->message) return made.status < 200 || made.status >= 300;
+  switch (*answer->message) {
+    case MessageKind::kInputRequired:
       return false;
-    case McpKind::kToolError:
-    case McpKind::kRefused:
+    case MessageKind::kToolError:
+    case MessageKind::kRefused:
       made.status = 400;
       break;
-    case McpKind::kError:
+    case MessageKind::kError:
       made.status = 500;
       break;
-    case McpKind::kTask:
+    case MessageKind::kTask:
       break;
-    case McpKind::kResult:
+    case MessageKind::kResult:
       if (const auto message = ParseJson(answer->response.body)) {
         made.output = McpToolOutput(*message);
       }

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "filters/call/status_proofs.h"
+#include "filters/status_proofs.h"
 #include "tests/filters/calls.h"
 
 namespace recourse::first_answer_test {

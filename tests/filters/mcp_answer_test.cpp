@@ -2,27 +2,27 @@
 
 #include <gtest/gtest.h>
 
-#include "proxy/base/mcp_limits.h"
+#include "proxy/base/message_limits.h"
 
 namespace recourse::mcp_answer_test {
 namespace {
 
-McpFinal Final(std::string_view text) {
+FinalMessage Final(std::string_view text) {
   const auto json = ParseJson(text);
   EXPECT_TRUE(json) << text;
-  return json ? ReadMcpFinal(*json, text) : McpFinal();
+  return json ? ReadMcpFinal(*json, text) : FinalMessage();
 }
 
-McpKind KindOf(std::string_view part) {
+MessageKind KindOf(std::string_view part) {
   return Final(R"({"jsonrpc":"2.0","id":1,)" + std::string(part) + "}").kind;
 }
 
-McpKind KindOfError(int code, std::string_view message = "no") {
+MessageKind KindOfError(int code, std::string_view message = "no") {
   return KindOf(R"("error":{"code":)" + std::to_string(code) + R"(,"message":")" +
                 std::string(message) + "\"}");
 }
 
-McpKind KindOfFailure(std::string_view text) {
+MessageKind KindOfFailure(std::string_view text) {
   return KindOf(R"("result":{"isError":true,"content":[{"type":"text","text":")" +
                 std::string(text) + R"("}]})");
 }
@@ -32,57 +32,57 @@ std::optional<Json> Output(std::string_view result) {
 }
 
 TEST(McpAnswerTest, TheMessageSaysWhatBecameOfTheCall) {
-  EXPECT_EQ(KindOf(R"("result":{"content":[]})"), McpKind::kResult);
-  EXPECT_EQ(KindOf(R"("result":{"content":[],"isError":false})"), McpKind::kResult);
-  EXPECT_EQ(KindOf(R"("result":{"resultType":"complete","content":[]})"), McpKind::kResult);
+  EXPECT_EQ(KindOf(R"("result":{"content":[]})"), MessageKind::kResult);
+  EXPECT_EQ(KindOf(R"("result":{"content":[],"isError":false})"), MessageKind::kResult);
+  EXPECT_EQ(KindOf(R"("result":{"resultType":"complete","content":[]})"), MessageKind::kResult);
   EXPECT_EQ(KindOf(R"("result":{"resultType":"input_required","requestState":"s"})"),
-            McpKind::kInputRequired);
-  EXPECT_EQ(KindOf(R"("result":{"resultType":"task","taskId":"t"})"), McpKind::kTask);
-  EXPECT_EQ(KindOf(R"("result":{"task":{"taskId":"t","status":"working"}})"), McpKind::kTask);
-  EXPECT_EQ(KindOf(R"("result":{"resultType":"news"})"), McpKind::kError);
-  EXPECT_EQ(KindOf(R"("result":[])"), McpKind::kError);
-  EXPECT_EQ(KindOf(R"("result":{},"error":{"code":-32600,"message":""})"), McpKind::kError);
-  EXPECT_EQ(KindOfFailure("disk full"), McpKind::kToolError);
-  EXPECT_EQ(KindOf(R"("result":{"isError":"true"})"), McpKind::kToolError);
+            MessageKind::kInputRequired);
+  EXPECT_EQ(KindOf(R"("result":{"resultType":"task","taskId":"t"})"), MessageKind::kTask);
+  EXPECT_EQ(KindOf(R"("result":{"task":{"taskId":"t","status":"working"}})"), MessageKind::kTask);
+  EXPECT_EQ(KindOf(R"("result":{"resultType":"news"})"), MessageKind::kError);
+  EXPECT_EQ(KindOf(R"("result":[])"), MessageKind::kError);
+  EXPECT_EQ(KindOf(R"("result":{},"error":{"code":-32600,"message":""})"), MessageKind::kError);
+  EXPECT_EQ(KindOfFailure("disk full"), MessageKind::kToolError);
+  EXPECT_EQ(KindOf(R"("result":{"isError":"true"})"), MessageKind::kToolError);
 }
 
 TEST(McpAnswerTest, SomeErrorsProveThatNothingRan) {
   for (const int code : {-32700, -32600, -32601, -32602, -32020, -32021, -32022}) {
-    EXPECT_EQ(KindOfError(code), McpKind::kRefused) << code;
+    EXPECT_EQ(KindOfError(code), MessageKind::kRefused) << code;
   }
   for (const int code : {-32603, -32000, -32001, -32002, -32023, 0, 42}) {
-    EXPECT_EQ(KindOfError(code), McpKind::kError) << code;
+    EXPECT_EQ(KindOfError(code), MessageKind::kError) << code;
   }
-  EXPECT_EQ(KindOfError(-32042), McpKind::kInputRequired);
-  EXPECT_EQ(KindOf(R"("error":{"code":"-32600"})"), McpKind::kError);
-  EXPECT_EQ(KindOf(R"("error":"no")"), McpKind::kError);
+  EXPECT_EQ(KindOfError(-32042), MessageKind::kInputRequired);
+  EXPECT_EQ(KindOf(R"("error":{"code":"-32600"})"), MessageKind::kError);
+  EXPECT_EQ(KindOf(R"("error":"no")"), MessageKind::kError);
 }
 
 TEST(McpAnswerTest, RefusedArgumentsAreToldApartFromARefusedResult) {
   EXPECT_EQ(KindOfFailure("MCP error -32602: Input validation error: Invalid arguments for tool a"),
-            McpKind::kRefused);
+            MessageKind::kRefused);
   EXPECT_EQ(KindOfFailure("Input validation error: Invalid arguments for tool a: x"),
-            McpKind::kRefused);
-  EXPECT_EQ(KindOfFailure("MCP error -32602: Tool a not found"), McpKind::kRefused);
+            MessageKind::kRefused);
+  EXPECT_EQ(KindOfFailure("MCP error -32602: Tool a not found"), MessageKind::kRefused);
   EXPECT_EQ(KindOfFailure("MCP error -32601: Tool a requires task augmentation (taskSupport: "
                           "'required')"),
-            McpKind::kRefused);
+            MessageKind::kRefused);
   // The tool has run by then.
   EXPECT_EQ(KindOfFailure("MCP error -32602: Output validation error: Tool a has an output schema"),
-            McpKind::kToolError);
+            MessageKind::kToolError);
   EXPECT_EQ(KindOfFailure("MCP error -32602: Tool a has an output schema but no structured content "
                           "was provided"),
-            McpKind::kToolError);
+            MessageKind::kToolError);
   EXPECT_EQ(KindOfError(-32602, "MCP error -32602: Invalid structured content for tool a"),
-            McpKind::kError);
+            MessageKind::kError);
   // The words of another server, which the tool asked.
-  EXPECT_EQ(KindOfFailure("MCP error -32602: no such warehouse"), McpKind::kToolError);
-  EXPECT_EQ(KindOfFailure("MCP error -32601: Method not found"), McpKind::kToolError);
-  EXPECT_EQ(KindOfFailure("MCP error -32601: Tool a is no warehouse's"), McpKind::kToolError);
+  EXPECT_EQ(KindOfFailure("MCP error -32602: no such warehouse"), MessageKind::kToolError);
+  EXPECT_EQ(KindOfFailure("MCP error -32601: Method not found"), MessageKind::kToolError);
+  EXPECT_EQ(KindOfFailure("MCP error -32601: Tool a is no warehouse's"), MessageKind::kToolError);
 }
 
 TEST(McpAnswerTest, TheAnswerIsKeptWithoutItsIdAndGivenBackWithAnother) {
-  const McpFinal final =
+  const FinalMessage final =
       Final("{\"result\": {\"a\":1.0, \"id\":2} , \"id\":9,\n\"jsonrpc\":\"2.0\"}");
   EXPECT_EQ(final.message, R"({"jsonrpc":"2.0","result":{"a":1.0, "id":2}})");
   EXPECT_EQ(WithMcpId(final.message, "\"x\""),
@@ -121,7 +121,7 @@ TEST(McpAnswerTest, ThePolicyReadsStructuredContentOrJsonText) {
 
 TEST(McpAnswerTest, AnExecutedCallWithoutAnAnswerIsKeptAsASentence) {
   const std::string message = McpOfLostAnswer("o\"3");
-  EXPECT_EQ(Final(message).kind, McpKind::kResult);
+  EXPECT_EQ(Final(message).kind, MessageKind::kResult);
   EXPECT_EQ(TextOfLostAnswer(message),
             "It was executed; its reference is o\"3. Its own answer was lost. Do not repeat it.");
   EXPECT_EQ(TextOfLostAnswer(McpOfLostAnswer("")),
@@ -145,10 +145,10 @@ TEST(McpAnswerTest, HalvesOfCharactersAreReplaced) {
 }
 
 TEST(McpAnswerTest, TheWordsOfAFailureAreBounded) {
-  std::string text(limits::kMcpFailureBytesMax - 1, 'x');
+  std::string text(limits::kFailureBytesMax - 1, 'x');
   text += "\xc3\xa9";
   const auto json = ParseJson(R"({"error":{"message":")" + text + "\"}}");
-  EXPECT_EQ(McpFailureText(*json), std::string(limits::kMcpFailureBytesMax - 1, 'x'));
+  EXPECT_EQ(McpFailureText(*json), std::string(limits::kFailureBytesMax - 1, 'x'));
   EXPECT_EQ(McpFailureText(*ParseJson(R"({"result":{"content":[{"type":"text","text":"a"}]}})")),
             "a");
 }

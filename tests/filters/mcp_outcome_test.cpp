@@ -1,11 +1,13 @@
 // What the answers of MCP servers prove: of calls, of undo requests, of settle requests.
-#include "filters/call/mcp_outcome.h"
+#include "filters/mcp/mcp_outcome.h"
 
 #include <gtest/gtest.h>
 
 #include "filters/call/call_values.h"
 #include "filters/call/stored_response.h"
+#include "filters/endpoint_redirect.h"
 #include "filters/mcp/mcp_answer.h"
+#include "filters/mcp/mcp_codec.h"
 #include "filters/saga/undo_plan.h"
 #include "filters/settle/probe.h"
 
@@ -14,12 +16,12 @@ namespace {
 
 Answer Message(std::string part, int status = 200) {
   Answer answer;
-  answer.of_mcp_call = true;
+  answer.codec = &McpCodec();
   answer.response.status = status;
   const std::string text = R"({"jsonrpc":"2.0","id":1,)" + part + "}";
-  const McpFinal final = ReadMcpFinal(*ParseJson(text), text);
+  const FinalMessage final = ReadMcpFinal(*ParseJson(text), text);
   answer.response.body = final.message;
-  answer.mcp = final.kind;
+  answer.message = final.kind;
   return answer;
 }
 Answer Error(int code, int status = 200) {
@@ -31,7 +33,7 @@ Answer Failure(const std::string& words, int status = 200) {
 }
 Answer OverHttp(int status) {
   Answer answer;
-  answer.of_mcp_call = true;
+  answer.codec = &McpCodec();
   answer.response.status = status;
   return answer;
 }
@@ -205,7 +207,7 @@ Selector At(std::string pointer) {
 
 TEST(McpOutcomeTest, WhatIsTakenOutOfTheOutputIsTakenOutOfItsTextsToo) {
   const auto kept = [](const std::string& result) {
-    return KeptMcpAnswer(Message("\"result\":" + result).response, {}, {At("/token")});
+    return StoredResponse(Message("\"result\":" + result), {}, {At("/token")});
   };
   const auto both =
       kept(R"({"structuredContent":{"token":"s3cret","id":1},)"

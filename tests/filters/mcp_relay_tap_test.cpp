@@ -3,7 +3,7 @@
 #include "filters/mcp/answer_tap.h"
 #include "filters/mcp/missing_tools.h"
 #include "filters/mcp/tool_catalog.h"
-#include "proxy/base/mcp_limits.h"
+#include "proxy/base/message_limits.h"
 #include "tests/policy/policy_builder.h"
 
 namespace recourse::mcp_relay_tap_test {
@@ -142,7 +142,7 @@ TEST(ToolCatalog, KnowsWhatWasListedToThatCaller) {
 
 TEST(ToolCatalog, ANameThatNobodyMayCallTakesNoRoom) {
   ToolCatalog book;
-  const std::string name(limits::kMcpCalledNameBytesMax + 1, 'n');
+  const std::string name(limits::kCalledNameBytesMax + 1, 'n');
   (void)book.Learn("b", "c", List(R"([{"name":")" + name + R"("},{"name":"p"}])"));
   EXPECT_FALSE(book.Find("b", "c", name));
   EXPECT_TRUE(book.Find("b", "c", "p"));

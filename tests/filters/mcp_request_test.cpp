@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "proxy/base/mcp_limits.h"
+#include "proxy/base/message_limits.h"
 
 namespace recourse::mcp_request_test {
 namespace {
@@ -166,7 +166,7 @@ TEST(McpRequestTest, WhatIsNoMessageIsRefused) {
        }) {
     EXPECT_EQ(CodeOf(kLegacy, body), -32600) << body;
   }
-  const std::string long_name(limits::kMcpCalledNameBytesMax + 1, 'n');
+  const std::string long_name(limits::kCalledNameBytesMax + 1, 'n');
   EXPECT_EQ(CodeOf(kLegacy, R"({"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":")" +
                                 long_name + "\"}}"),
             -32600);
@@ -285,7 +285,7 @@ TEST(McpRequestTest, ABatchHoldsNoWrite) {
   const auto numbered = [](std::size_t id) {
     return R"(,{"jsonrpc":"2.0","method":"ping","id":)" + std::to_string(id) + "}";
   };
-  for (std::size_t i = 1; i < limits::kMcpBatchMax; ++i) many += numbered(i + 1);
+  for (std::size_t i = 1; i < limits::kBatchMax; ++i) many += numbered(i + 1);
   EXPECT_EQ(CodeOf(kLegacy, many + "]"), 0);
   EXPECT_EQ(CodeOf(kLegacy, many + numbered(0) + "]"), -32600);
 }

@@ -6,7 +6,7 @@
 
 #include "filters/mcp/mcp_request.h"
 #include "filters/settle/late_answer.h"
-#include "proxy/base/mcp_limits.h"
+#include "proxy/base/message_limits.h"
 
 namespace recourse::mcp_task_test {
 namespace {
@@ -36,7 +36,7 @@ TEST(McpTaskTest, ATaskSaysHowOftenItMayBeAskedAbout) {
     EXPECT_EQ(PaceOfTask(Parsed(task)).poll, Millis(0)) << odd;
   }
   const auto slow = Parsed(R"({"result":{"task":{"taskId":"t","pollInterval":999999999}}})");
-  EXPECT_EQ(PaceOfTask(slow).poll, limits::kMcpTaskPollMax);
+  EXPECT_EQ(PaceOfTask(slow).poll, limits::kTaskPollMax);
 }
 
 TEST(McpTaskTest, ItIsAskedAboutInTheErasOwnForm) {
@@ -65,9 +65,9 @@ TEST(McpTaskTest, WhatCannotBeAskedAboutIsLeft) {
   const auto with_id = [](std::size_t size) {
     return Parsed(R"({"result":{"task":{"taskId":")" + std::string(size, 'x') + "\"}}}");
   };
-  EXPECT_TRUE(AskAboutTask(with_id(limits::kMcpTaskIdBytesMax), kLegacy));
-  EXPECT_FALSE(AskAboutTask(with_id(limits::kMcpTaskIdBytesMax + 1), kLegacy));
-  const Headers large{{"Authorization", std::string(limits::kMcpTaskRequestBytesMax, 'x')}};
+  EXPECT_TRUE(AskAboutTask(with_id(limits::kTaskIdBytesMax), kLegacy));
+  EXPECT_FALSE(AskAboutTask(with_id(limits::kTaskIdBytesMax + 1), kLegacy));
+  const Headers large{{"Authorization", std::string(limits::kTaskRequestBytesMax, 'x')}};
   EXPECT_FALSE(AskAboutTask(Parsed(kLegacyTask), large));
 }
 
@@ -82,7 +82,7 @@ struct Report {
   std::string method, message;
   State state;
   std::string status;
-  std::optional<McpKind> final;
+  std::optional<MessageKind> final;
 };
 
 TEST(McpTaskTest, WhatAServerSaysIsReadAsFarAsItTells) {
@@ -94,18 +94,18 @@ TEST(McpTaskTest, WhatAServerSaysIsReadAsFarAsItTells) {
       {"tasks/get", status("working"), State::kRunning, "working", {}},
       {"tasks/get", status("input_required"), State::kRunning, "input_required", {}},
       {"tasks/get", status("completed"), State::kEnded, "completed", {}},
-      {"tasks/get", status("completed", done), State::kEnded, "completed", McpKind::kResult},
+      {"tasks/get", status("completed", done), State::kEnded, "completed", MessageKind::kResult},
       {"tasks/get", status("completed", R"(,"result":{"content":[],"isError":true})"),
-       State::kEnded, "completed", McpKind::kToolError},
+       State::kEnded, "completed", MessageKind::kToolError},
       {"tasks/get",
        status("completed", R"(,"result":{"resultType":"task","taskId":"u"})"),
        State::kEnded,
        "completed",
        {}},
       {"tasks/get", status("failed", R"(,"error":{"code":-32603})"), State::kEnded, "failed",
-       McpKind::kError},
+       MessageKind::kError},
       {"tasks/get", status("failed", R"(,"error":{"code":-32602})"), State::kEnded, "failed",
-       McpKind::kRefused},
+       MessageKind::kRefused},
       {"tasks/get", status("cancelled", done), State::kEnded, "cancelled", {}},
       {"tasks/get", status("odd"), State::kUnclear, "odd", {}},
       {"tasks/get", R"({"result":[]})", State::kUnclear, "", {}},
@@ -113,9 +113,9 @@ TEST(McpTaskTest, WhatAServerSaysIsReadAsFarAsItTells) {
       {"tasks/get", R"({"error":{"code":-32601}})", State::kGone, "", {}},
       {"tasks/get", R"({"error":{"code":-32603}})", State::kUnclear, "", {}},
       {"tasks/result", R"({"result":{"content":[]}})", State::kEnded, "completed",
-       McpKind::kResult},
+       MessageKind::kResult},
       {"tasks/result", R"({"result":{"content":[],"isError":true}})", State::kEnded, "failed",
-       McpKind::kToolError},
+       MessageKind::kToolError},
       {"tasks/result", R"({"error":{"code":-32602}})", State::kNoResult, "", {}},
       {"tasks/list", R"({"result":{"content":[]}})", State::kUnclear, "", {}}};
   for (const Report& each : reports) {

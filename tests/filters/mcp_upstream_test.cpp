@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "filters/call/codecs.h"
+#include "filters/mcp/mcp_codec.h"
 #include "filters/mcp/mcp_request.h"
 #include "proxy/base/limits.h"
 #include "tests/support/scripted_upstream.h"
@@ -48,7 +50,7 @@ class McpUpstreamTest : public ::testing::Test {
   TestLoop loop;
   ScriptedUpstream plain;
   SeededRandom random;
-  McpUpstream upstream;
+  CodecUpstream upstream;
   Backend backend;
   Heard heard;
 
@@ -79,8 +81,8 @@ TEST_F(McpUpstreamTest, JsonIsGivenWithoutItsId) {
   plain.otherwise = Respond(200, Done("7"), {{"ETag", "x"}});
   const auto answer = Ask(Legacy());
   ASSERT_TRUE(answer);
-  EXPECT_EQ(answer->mcp, McpKind::kResult);
-  EXPECT_TRUE(answer->of_mcp_call);
+  EXPECT_EQ(answer->message, MessageKind::kResult);
+  EXPECT_TRUE(answer->codec);
   EXPECT_EQ(answer->response.body, R"({"jsonrpc":"2.0","result":{"content":[]}})");
   EXPECT_EQ(*FindHeader(answer->response.headers, "Content-Type"), "application/json");
   EXPECT_EQ(FindHeader(answer->response.headers, "ETag"), nullptr);
@@ -96,7 +98,7 @@ TEST_F(McpUpstreamTest, AStreamEndsAtTheAnswerAndWhatCameBeforeIsPassedOn) {
   plain.otherwise = Stream(before + "data: " + Done("7") + "\n\ndata: {\"late\":1}\n\n");
   const auto answer = Ask(Legacy());
   ASSERT_TRUE(answer);
-  EXPECT_EQ(answer->mcp, McpKind::kResult);
+  EXPECT_EQ(answer->message, MessageKind::kResult);
   EXPECT_TRUE(answer->body_complete);
   EXPECT_EQ(heard.all, before);
 }
@@ -155,8 +157,8 @@ TEST_F(McpUpstreamTest, ARefusalOverHttpAloneComesAsItIs) {
       Respond(401, "who are you", {{"Content-Type", "text/plain"}, {"WWW-Authenticate", "Bearer"}});
   const auto answer = Ask(Legacy());
   ASSERT_TRUE(answer);
-  EXPECT_FALSE(answer->mcp);
-  EXPECT_TRUE(answer->of_mcp_call);
+  EXPECT_FALSE(answer->message);
+  EXPECT_TRUE(answer->codec);
   EXPECT_EQ(answer->response.body, "who are you");
   EXPECT_NE(FindHeader(answer->response.headers, "WWW-Authenticate"), nullptr);
   EXPECT_EQ(plain.writes.size(), 1u) << "an agent's own session is the agent's";
@@ -168,12 +170,12 @@ TEST_F(McpUpstreamTest, OtherRequestsGoThroughUnchanged) {
   request.target = "/register";
   auto answer = Ask(request);
   ASSERT_TRUE(answer);
-  EXPECT_FALSE(answer->of_mcp_call);
+  EXPECT_FALSE(answer->codec);
   EXPECT_EQ(answer->response.body, "ok");
   backend.protocol = Protocol::kHttp;
   answer = Ask(Legacy());
   ASSERT_TRUE(answer);
-  EXPECT_FALSE(answer->of_mcp_call);
+  EXPECT_FALSE(answer->codec);
 }
 
 TEST_F(McpUpstreamTest, ACutStreamIsTakenUpAgainWhereItWasCut) {
@@ -191,7 +193,7 @@ TEST_F(McpUpstreamTest, ACutStreamIsTakenUpAgainWhereItWasCut) {
   const MonoTime began = loop.now();
   const auto answer = Ask(Legacy());
   ASSERT_TRUE(answer);
-  EXPECT_EQ(answer->mcp, McpKind::kResult);
+  EXPECT_EQ(answer->message, MessageKind::kResult);
   EXPECT_EQ(gets, 2);
   EXPECT_EQ(loop.now() - began, Millis(40)) << "as the server asked";
   EXPECT_EQ(plain.writes.size(), 1u) << "the call itself went out once";
@@ -226,7 +228,7 @@ TEST_F(McpUpstreamTest, ACallOfOurOwnHasAnIdOfItsOwn) {
   plain.decide = [](const HttpRequest& request) { return Respond(200, Done(IdOf(request))); };
   const auto answer = Ask(Legacy(), true);
   ASSERT_TRUE(answer);
-  EXPECT_EQ(answer->mcp, McpKind::kResult);
+  EXPECT_EQ(answer->message, MessageKind::kResult);
   EXPECT_TRUE(IdOf(plain.writes.at(0).request).starts_with("\"recourse-"));
   EXPECT_EQ(*FindHeader(plain.writes[0].request.headers, "Idempotency-Key"), "k1");
 }
@@ -276,7 +278,7 @@ TEST_F(McpUpstreamTest, WhereTheSessionIsGoneOneOfOurOwnIsOpenedAndEnded) {
   };
   const auto answer = Ask(Legacy(), true);
   ASSERT_TRUE(answer);
-  EXPECT_EQ(answer->mcp, McpKind::kResult);
+  EXPECT_EQ(answer->message, MessageKind::kResult);
   EXPECT_EQ(seen, (std::vector<std::string>{"POST tools/call s1", "POST initialize -",
                                             "POST notifications/initialized s2",
                                             "POST tools/call s2", "DELETE  s2"}));
@@ -294,13 +296,13 @@ TEST_F(McpUpstreamTest, WithoutAnotherSessionNothingWasSent) {
 TEST_F(McpUpstreamTest, ARecordedAnswerIsReadTheSameWay) {
   Answer recorded;
   recorded.response = Stream("data: {\"m\":1}\n\ndata: " + Done("7") + "\n\n").answer.response;
-  const auto answer = AsMcpAnswer(recorded, Legacy());
+  const auto answer = McpCodec().ReadRecorded(recorded, Legacy());
   ASSERT_TRUE(answer);
-  EXPECT_EQ(answer->mcp, McpKind::kResult);
+  EXPECT_EQ(answer->message, MessageKind::kResult);
   recorded.response.body = "data: {\"m\":1}\n\n";
-  EXPECT_FALSE(AsMcpAnswer(recorded, Legacy()));
+  EXPECT_FALSE(McpCodec().ReadRecorded(recorded, Legacy()));
   recorded.response = Respond(200, Done("7")).answer.response;
-  EXPECT_TRUE(AsMcpAnswer(recorded, Legacy())->mcp);
+  EXPECT_TRUE(McpCodec().ReadRecorded(recorded, Legacy())->message);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // The table of statuses that prove that nothing was done, and its page.
-#include "filters/call/status_proofs.h"
+#include "filters/status_proofs.h"
 
 #include <gtest/gtest.h>
 

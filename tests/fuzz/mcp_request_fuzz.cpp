@@ -22,7 +22,7 @@ void CheckAnswer(std::string_view bytes) {
   std::string text(bytes);
   const auto message = ReadMcpJson(text);
   if (!message || !IsMcpResponse(*message, {})) return;
-  const McpFinal final = ReadMcpFinal(*message, text);
+  const FinalMessage final = ReadMcpFinal(*message, text);
   const auto kept = ParseJson(final.message);
   RC_CHECK(kept && IsMcpResponse(*ParseJson(WithMcpId(final.message, "1")), "1"));
   (void)McpToolOutput(*kept);

@@ -2,9 +2,9 @@
 #include <string>
 
 #include "policy/language/loader.h"
-#include "policy/model/mcp_endpoint.h"
-#include "policy/model/mcp_names.h"
+#include "policy/model/endpoint.h"
 #include "policy/model/route_table.h"
+#include "policy/model/tool_names.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace recourse {
@@ -24,8 +24,8 @@ void FuzzOne(std::string_view bytes) {
     (void)loaded.policy->routes->FindBackend(backend.authority, 80);
     (void)loaded.policy->routes->Match(backend, "POST", "/orders/7", scratch);
     if (!backend.is_mcp()) continue;
-    RC_CHECK(McpPathOf(backend, backend.endpoint) == McpPath::kExact);
-    (void)McpPathOf(backend, "/MCP/");
+    RC_CHECK(EndpointPathOf(backend, backend.endpoint) == EndpointPath::kExact);
+    (void)EndpointPathOf(backend, "/MCP/");
     for (const Tool& tool : loaded.policy->tools) {
       if (tool.backend != static_cast<std::size_t>(&backend - loaded.policy->backends.data())) {
         continue;

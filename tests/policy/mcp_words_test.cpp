@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "policy/language/loader.h"
-#include "policy/model/mcp_endpoint.h"
-#include "policy/model/mcp_names.h"
+#include "policy/model/endpoint.h"
 #include "policy/model/route_table.h"
+#include "policy/model/tool_names.h"
 #include "tests/policy/policy_builder.h"
 
 namespace recourse::mcp_words_test {
@@ -287,22 +287,22 @@ TEST(McpWordsTest, WarningsOfWritesHoldForMcpTools) {
 TEST(McpEndpointTest, OnlyTheVeryPathIsTheEndpoint) {
   const auto at = [](const std::string& url, const std::string& path) {
     const auto policy = LoadGood("backends: { m: { url: \"" + url + "\", protocol: mcp } }\n");
-    return McpPathOf(policy->backends[0], path);
+    return EndpointPathOf(policy->backends[0], path);
   };
   for (const std::string url : {"http://m/mcp", "http://m/mcp/"}) {
     const bool has_slash = url.ends_with('/');
-    EXPECT_EQ(at(url, has_slash ? "/mcp/" : "/mcp"), McpPath::kExact);
-    EXPECT_EQ(at(url, has_slash ? "/mcp" : "/mcp/"), McpPath::kAmbiguous) << url;
+    EXPECT_EQ(at(url, has_slash ? "/mcp/" : "/mcp"), EndpointPath::kExact);
+    EXPECT_EQ(at(url, has_slash ? "/mcp" : "/mcp/"), EndpointPath::kAmbiguous) << url;
     for (const char* path : {"/MCP", "/%6dcp", "/mcp.", "/mcp%20", "/mcp.json", "/Mcp/", "/mcp./",
                              "//mcp", "/a/../mcp", "/mcp;x", "/%2Fmcp"}) {
-      EXPECT_EQ(at(url, path), McpPath::kAmbiguous) << url << ' ' << path;
+      EXPECT_EQ(at(url, path), EndpointPath::kAmbiguous) << url << ' ' << path;
     }
     for (const char* path : {"/", "/mcp/x", "/mcpx", "/x/mcp", "/messages"}) {
-      EXPECT_EQ(at(url, path), McpPath::kOther) << url << ' ' << path;
+      EXPECT_EQ(at(url, path), EndpointPath::kOther) << url << ' ' << path;
     }
   }
-  EXPECT_EQ(at("http://m", "/"), McpPath::kExact);
-  EXPECT_EQ(at("http://m/", "/x"), McpPath::kOther);
+  EXPECT_EQ(at("http://m", "/"), EndpointPath::kExact);
+  EXPECT_EQ(at("http://m/", "/x"), EndpointPath::kOther);
 }
 
 TEST(McpEndpointTest, OtherDoorsOfAnMcpServerAreShutToWrites) {

@@ -122,10 +122,10 @@ backends:
 )");
   for (const char* path : {"//mcp/a", "/mcp%2fa", "/x/../mcp/a", "/mcp;x/a", "/mcp//a", "/mcp%5Ca",
                            "/mcp/a%3fx", "/mcp%252fa", "/mcp/a;x", "/.%2Fmcp/a", "/mcp/a/."}) {
-    EXPECT_EQ(policy->routes->Place("shop:8080", 80, path).where, McpPath::kAmbiguous) << path;
+    EXPECT_EQ(policy->routes->Place("shop:8080", 80, path).where, EndpointPath::kAmbiguous) << path;
   }
   for (const char* path : {"/x%2Fmcp", "/mcp%2Fb", "/a//b"}) {
-    EXPECT_EQ(policy->routes->Place("shop:8080", 80, path).where, McpPath::kOther) << path;
+    EXPECT_EQ(policy->routes->Place("shop:8080", 80, path).where, EndpointPath::kOther) << path;
   }
 }
 

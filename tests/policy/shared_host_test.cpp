@@ -14,10 +14,10 @@ namespace {
 using ::testing::HasSubstr;
 
 // "name", "name!" for its endpoint, "name?" for what may be taken for that one's endpoint.
-std::string TextOf(const McpPlace& place) {
+std::string TextOf(const EndpointPlace& place) {
   if (place.backend == nullptr) return "-";
-  if (place.where == McpPath::kExact) return place.backend->name + '!';
-  if (place.where == McpPath::kAmbiguous) return place.endpoint_of->name + '?';
+  if (place.where == EndpointPath::kExact) return place.backend->name + '!';
+  if (place.where == EndpointPath::kAmbiguous) return place.endpoint_of->name + '?';
   return place.backend->name;
 }
 

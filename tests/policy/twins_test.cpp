@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "policy/model/mcp_names.h"
+#include "policy/model/tool_names.h"
 #include "policy/uri/letters.h"
 
 namespace recourse::twins_test {

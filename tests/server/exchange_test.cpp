@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "proxy/exchange/router.h"
-#include "proxy/lanes/all_lanes.h"
+#include "proxy/process/all_lanes.h"
 #include "tests/policy/policy_builder.h"
 #include "tests/support/seeded_random.h"
 

@@ -89,7 +89,7 @@ std::string RefusalOf(const Policy& policy, const std::string& lines) {
   EXPECT_EQ(ParseRequestHead(bytes, *head).state, ParseState::kComplete);
   const auto question = std::min(head->path.find('?'), head->path.size());
   const std::string_view path = head->path.substr(0, question);
-  const McpPlace place = policy.routes->Place("shop", 80, path);
+  const EndpointPlace place = policy.routes->Place("shop", 80, path);
   std::string scratch;
   RouteMatch match;
   const auto found = policy.routes->Match(*place.backend, head->method, path, scratch, match);

@@ -12,10 +12,10 @@
 #include "filters/approval/approval_filter.h"
 #include "filters/approval/approval_worker.h"
 #include "filters/call/call_values.h"
+#include "filters/call/codecs.h"
 #include "filters/dispatch/dispatch_filter.h"
 #include "filters/idempotency/idempotency_filter.h"
 #include "filters/ledger/memory/make_memory_ledger.h"
-#include "filters/mcp/mcp_upstream.h"
 #include "filters/retry/retry_filter.h"
 #include "filters/saga/flow_worker.h"
 #include "filters/saga/saga_filter.h"
@@ -251,7 +251,7 @@ class World {
   TestLoop loop;
   SeededRandom random;
   ScriptedUpstream upstream;
-  McpUpstream wire;  // over `upstream`, as in the process
+  CodecUpstream wire;  // over `upstream`, as in the process
   std::shared_ptr<const Policy> policy;
   std::vector<std::shared_ptr<const Policy>> older;  // that the settler still finds
   FaultyLedger ledger;

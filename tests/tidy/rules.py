@@ -107,6 +107,12 @@ BANNED_PYTHON = [
      "wait for what can be seen, by wait_until() of tests/e2e/support/waiting.py"),
 ]
 
+# All but the code of lanes, connections, network and filters; and the one place that asks.
+PROTOCOL_HOMES = (
+    r"(?!(filters/(approval|call|chain|credentials|dispatch|idempotency|key|observe|retry|saga|"
+    r"settle|trace)/|filters/\w+\.|proxy/(downstream|lanes|net)/).*\.(cpp|h)$)|"
+    r"filters/call/codecs\.cpp$")
+
 # (pattern in any text file, where it may stand, what to do instead). The class [/] keeps this file
 # from finding itself.
 BANNED_TEXT = [
@@ -115,6 +121,9 @@ BANNED_TEXT = [
     (r"[/]work/", r"$^", "no path of one machine belongs into the tree"),
     (r"[/]home/\w+/", r"$^", "no path of one machine belongs into the tree"),
     (r"^(<{7}|>{7}) ", r"$^", "resolve the merge conflict"),
+    # What sends, keeps, settles and undoes calls goes through the codec.
+    (r"(?i)mcp(?!y)|graphql(?!/decision/document_key\.h)", PROTOCOL_HOMES,
+     "put what differs between protocols into a Codec (filters/codec.h)"),
     (r"\b([Dd]esign|[Ss]emantics|[Aa]rchitecture) (section )?\d", r"tests/tidy/",
      "the tree has no such page: state the rule itself"),
 ]

@@ -3,7 +3,7 @@
 #include <set>
 
 #include "policy/language/policy_builder.h"
-#include "policy/model/mcp_endpoint.h"
+#include "policy/model/endpoint.h"
 #include "policy/model/route_table.h"
 #include "policy/uri/authority.h"
 
@@ -11,7 +11,8 @@ namespace recourse {
 namespace {
 
 bool IsOneEndpoint(const Backend& a, const Backend& b) {
-  return McpPathOf(a, b.endpoint) != McpPath::kOther || McpPathOf(b, a.endpoint) != McpPath::kOther;
+  return EndpointPathOf(a, b.endpoint) != EndpointPath::kOther ||
+         EndpointPathOf(b, a.endpoint) != EndpointPath::kOther;
 }
 
 bool HasSameAddresses(const AddressRules& a, const AddressRules& b) {

@@ -3,8 +3,8 @@
 #include <map>
 
 #include "policy/language/policy_builder.h"
-#include "policy/model/mcp_names.h"
 #include "policy/model/route_table.h"
+#include "policy/model/tool_names.h"
 
 namespace recourse {
 namespace {

@@ -4,9 +4,9 @@
 #include "policy/graphql/key_argument.h"
 #include "policy/language/policy_builder.h"
 #include "policy/model/approval_need.h"
-#include "policy/model/mcp_endpoint.h"
-#include "policy/model/mcp_names.h"
+#include "policy/model/endpoint.h"
 #include "policy/model/route_table.h"
+#include "policy/model/tool_names.h"
 #include "policy/uri/path.h"
 #include "proxy/base/json/json_span.h"
 
@@ -41,7 +41,7 @@ const Backend* EndpointOf(const Policy& policy, const RequestTemplate& request,
     if (!other.has_endpoint() || !IsSameServer(other, backend)) continue;
     const std::string_view endpoint = other.endpoint;
     const bool may_be =
-        McpPathOf(other, base + SamplePath(request)) != McpPath::kOther ||
+        EndpointPathOf(other, base + SamplePath(request)) != EndpointPath::kOther ||
         (endpoint.starts_with(base) && MayBePath(request, endpoint.substr(base.size())));
     if (may_be) return &other;
   }

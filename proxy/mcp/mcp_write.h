@@ -6,10 +6,11 @@
 #include <string>
 
 #include "filters/mcp/agent_reply.h"
+#include "filters/mcp/mcp_state.h"
 #include "filters/mcp/request_state.h"
 #include "proxy/exchange/body_reservation.h"
 #include "proxy/exchange/exchange.h"
-#include "proxy/lanes/mcp_judgement.h"
+#include "proxy/mcp/mcp_judgement.h"
 
 namespace recourse {
 
@@ -18,8 +19,8 @@ class EventReply;
 class McpWrite {
  public:
   // All outlive it. `headers` are a snapshot, as of any write.
-  McpWrite(Exchange& exchange, BodyReservation& room, ReadPost post, std::string body,
-           const Headers& headers);
+  McpWrite(Exchange& exchange, McpState& state, BodyReservation& room, ReadPost post,
+           std::string body, const Headers& headers);
 
   Task<bool> Run(bool is_denied);
 
@@ -34,6 +35,7 @@ class McpWrite {
 
   Exchange& exchange_;
   ServedRequest& request_;
+  McpState& shared_;
   BodyReservation& room_;
   McpRequest message_;
   std::string body_;

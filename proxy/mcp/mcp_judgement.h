@@ -26,19 +26,19 @@ struct ReadPost {
 // Refuses a batch that cancels a call, too. Pure.
 ReadPost ReadMcpPost(const Headers& headers, std::string_view body);
 
-McpDecision DecideMcpCall(const ServedRequest& request, const Backend& backend,
-                          const std::vector<McpRequest>& messages);
+McpDecision DecideMcpCall(const ServedRequest& request, const ToolCatalog& tools,
+                          const Backend& backend, const std::vector<McpRequest>& messages);
 
 // Why the server must refuse it: a write may be answered from the log, which must not say yes to
 // that.
-std::optional<McpRefusal> RefusalOfCall(const ServedRequest& request, const McpDecision& decision,
-                                        const Headers& headers, const McpRequest& message,
-                                        const Json& arguments);
+std::optional<McpRefusal> RefusalOfCall(const ServedRequest& request, const ToolCatalog& tools,
+                                        const McpDecision& decision, const Headers& headers,
+                                        const McpRequest& message, const Json& arguments);
 
 // What the log says of it.
 void NoteMcp(ServedRequest& request, const RouteMatch& match, const McpRequest& message);
 
 // Observe mode: the body of what is observed has passed.
-Task<void> JudgeObservedMcp(ServedRequest& request);
+Task<void> JudgeObservedMcp(ServedRequest& request, const ToolCatalog& tools);
 
 }  // namespace recourse

@@ -1,7 +1,7 @@
-#include "proxy/lanes/event_reply.h"
+#include "proxy/mcp/event_reply.h"
 
 #include "proxy/base/check.h"
-#include "proxy/base/mcp_limits.h"
+#include "proxy/base/message_limits.h"
 
 namespace recourse {
 
@@ -16,10 +16,10 @@ Task<void> EventReply::Pass(std::string_view event) {
   if (stream_.is_gone()) co_return;
   // What has no message is no reason to begin: an answer that comes alone tells more.
   if (!has_begun() && event.find('{') == std::string_view::npos) {
-    if (held_back_.size() + event.size() <= limits::kMcpQueuedBytesMax) held_back_.append(event);
+    if (held_back_.size() + event.size() <= limits::kQueuedBytesMax) held_back_.append(event);
     co_return;
   }
-  if (stream_.queued() + event.size() > limits::kMcpQueuedBytesMax) {
+  if (stream_.queued() + event.size() > limits::kQueuedBytesMax) {
     stream_.GiveUp();
     co_return;
   }

@@ -1,14 +1,14 @@
-// The part of SettleWorker that learns from MCP servers: asks about tasks that nobody asks about,
-// and reads what agents are told.
+// The part of SettleWorker that learns what servers say of their tasks: asks about those that
+// nobody asks about, and reads what agents are told.
 #include <algorithm>
 
+#include "filters/call/codecs.h"
 #include "filters/call/stored_call.h"
 #include "filters/ledger/model/row_id.h"
-#include "filters/mcp/tool_catalog.h"
 #include "filters/settle/late_answer.h"
 #include "filters/settle/settle_worker.h"
 #include "proxy/base/log/log.h"
-#include "proxy/base/mcp_limits.h"
+#include "proxy/base/message_limits.h"
 
 namespace recourse {
 Task<void> SettleWorker::AskTask(std::uint64_t operation, std::shared_ptr<const Policy> policy,
@@ -20,7 +20,7 @@ Task<void> SettleWorker::AskTask(std::uint64_t operation, std::shared_ptr<const 
   entry->probed_at = parts_.clock.Now();
   ++entry->history.probes;
   if (report.state == TaskReport::State::kEnded) {
-    auto transition = EndedTransition(event, *target.tool, report, {});
+    auto transition = EndedTransition(CodecOf(*target.backend), event, *target.tool, report, {});
     if (transition) {
       co_await Record(operation, std::move(*transition));
       co_return;
@@ -64,7 +64,7 @@ void SettleWorker::LoseTask(SettleEntry& entry, const Tool& tool, std::string_vi
 }
 
 void SettleWorker::Tell(ServerReport news) {
-  if (news_ >= limits::kMcpNewsMax) return;
+  if (news_ >= limits::kNewsMax) return;
   ++news_;
   loop_.Post([this, told = std::move(news)]() mutable {
     --news_;
@@ -79,9 +79,12 @@ Task<void> SettleWorker::TakeLateAnswer(ServerReport news) {
   if (!event || event->phase != Phase::kUncertain || event->attempt != news.attempt) co_return;
   const auto policy = parts_.policy(event->policy_version);
   const Tool* const tool = policy ? FindToolFor(*event, *policy) : nullptr;
-  const auto message = ParseJson(news.message);
-  if (tool == nullptr || !message) co_return;
-  auto transition = LateTransition(*event, *tool, ReadMcpFinal(*message, news.message), {});
+  const Backend* const backend = policy ? FindBackend(*policy, event->backend) : nullptr;
+  if (tool == nullptr || backend == nullptr) co_return;
+  const Codec& codec = CodecOf(*backend);
+  const auto final = codec.ReadFinal(news.message);
+  if (!final) co_return;
+  auto transition = LateTransition(codec, *event, *tool, *final, {});
   if (!transition) co_return;
   const auto recorded = co_await recorder_.Record(*event, policy.get(), std::move(*transition));
   if (!recorded) co_return;
@@ -97,20 +100,18 @@ Task<void> SettleWorker::TakeNews(ServerReport news) {
       queue_.OperationOfTask(NameOfTask(news.backend, news.caller, news.session, news.task));
   SettleEntry* const known = queue_.Find(operation);
   if (known == nullptr) co_return;
-  const auto message = ParseJson(news.message);
-  if (!message) co_return;
   SettleEntry& entry = *known;
   // The backend may lead to another server by now, whose tasks are others.
   const Backend* const backend = FindBackend(*entry.policy, entry.event.backend);
   if (backend == nullptr || ServerKeyOf(*backend) != news.server) co_return;
-  const TaskReport report = ReadTaskReport(news.method, *message, news.message);
+  const TaskReport report = CodecOf(*backend).ReadTask(news.method, news.message);
   if (!report.task.empty() && report.task != news.task) co_return;
   if (report.state == TaskReport::State::kRunning) {
     // Its agent asks: no need to.
     entry.task->is_running = true;
     entry.task->pace = report.pace;
     const MonoTime later =
-        parts_.clock.Now() + std::max(3 * report.pace.poll, Millis(limits::kMcpTaskAskedFor));
+        parts_.clock.Now() + std::max(3 * report.pace.poll, Millis(limits::kTaskAskedFor));
     if (!entry.is_probing && entry.waiters.empty() && entry.next_at < later)
       queue_.SetNext(entry, later);
     co_return;
@@ -118,7 +119,7 @@ Task<void> SettleWorker::TakeNews(ServerReport news) {
   const std::shared_ptr<const Policy> policy = entry.policy;
   const Tool* const tool = FindToolFor(entry.event, *policy);
   if (report.state != TaskReport::State::kEnded || tool == nullptr) co_return;
-  auto transition = EndedTransition(entry.event, *tool, report, {});
+  auto transition = EndedTransition(CodecOf(*backend), entry.event, *tool, report, {});
   if (!transition) {
     // Its result has to be asked for: by the agent next, else by us.
     const MonoTime soon = parts_.clock.Now() + limits::kProbeBackoffFirst;

@@ -1,4 +1,4 @@
-// Which paths are endpoints of MCP servers, where the body alone says what a call is. Pure.
+// Which paths are endpoints of servers whose protocol has the body say what a call is. Pure.
 #pragma once
 
 #include <cstdint>
@@ -11,28 +11,28 @@
 
 namespace recourse {
 
-enum class McpPath : std::uint8_t {
+enum class EndpointPath : std::uint8_t {
   kExact,      // the endpoint, written as the backend's url has it
   kAmbiguous,  // not that, but the server may take it for the endpoint: it must not be passed on
   kOther,      // RouteTable::Match decides, and refuses what has no canonical form
 };
 
 // Who serves a path, and what it is there.
-struct McpPlace {
+struct EndpointPlace {
   const Backend* backend = nullptr;
-  McpPath where = McpPath::kOther;
-  const Backend* endpoint_of = nullptr;  // unless kOther: the MCP server
+  EndpointPath where = EndpointPath::kOther;
+  const Backend* endpoint_of = nullptr;  // unless kOther: whose it is
 };
 
 // Endpoints that are told apart by their paths. The backends outlive it.
-class McpEndpoints {
+class Endpoints {
  public:
-  // Of a backend with `protocol: mcp`. Two that Find would mix up were refused by the loader.
+  // Of a backend that has an endpoint. Two that Find would mix up were refused by the loader.
   void Add(const Backend& backend);
 
   // `path` is a target without query. Readings as RouteTable::Match knows them. The backend is the
   // one whose endpoint it is or may be taken for, or nullptr. No allocation for an endpoint itself.
-  McpPlace Find(std::string_view path) const;
+  EndpointPlace Find(std::string_view path) const;
 
   // The backend whose endpoint is the longest beginning of `path`, by whole segments, also where
   // that stands behind "/.well-known/NAME" (RFC 8414, 9728); nullptr: none.
@@ -51,6 +51,6 @@ inline bool IsSameServer(const Backend& a, const Backend& b) {
 }
 
 // The same of one backend.
-McpPath McpPathOf(const Backend& backend, std::string_view path);
+EndpointPath EndpointPathOf(const Backend& backend, std::string_view path);
 
 }  // namespace recourse

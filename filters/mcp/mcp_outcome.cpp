@@ -1,17 +1,15 @@
-#include "filters/call/mcp_outcome.h"
+#include "filters/mcp/mcp_outcome.h"
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
-#include "filters/call/status_proofs.h"
+#include "filters/endpoint_redirect.h"
 #include "filters/mcp/mcp_answer.h"
+#include "filters/status_proofs.h"
 
 namespace recourse {
 namespace {
 
 constexpr int kAccepted = 202;
-constexpr std::size_t kLocationBytesMax = 256;
 
 // "the server refused it: no such tool".
 std::string Words(std::string_view what, const Json& message) {
@@ -68,7 +66,7 @@ Verdict OfRedirect(const Tool& tool, const Answer& answer) {
   const int status = answer.response.status;
   const std::string* const location = FindHeader(answer.response.headers, "Location");
   std::string text = RedirectText(location == nullptr ? std::string_view() : *location);
-  if (answer.mcp || !IsHttpRefusal(tool, status)) {
+  if (answer.message || !IsHttpRefusal(tool, status)) {
     Verdict verdict = Unknown(status, std::move(text));
     verdict.problem = ErrorCode::kOutcomeUnknown;
     verdict.problem_status = kBadGateway;
@@ -82,49 +80,37 @@ Verdict OfRedirect(const Tool& tool, const Answer& answer) {
 
 }  // namespace
 
-bool IsRedirect(int status) { return status >= 300 && status <= 399 && status != 304; }
-
-std::string RedirectText(std::string_view location) {
-  // What follows the path may be secret.
-  location = location.substr(0, std::min(location.find_first_of("?#"), kLocationBytesMax));
-  const bool is_plain = std::ranges::all_of(location, [](char c) { return c > ' ' && c < 0x7f; });
-  if (location.empty() || !is_plain) {
-    return "the server redirects to another url; put that url in the policy";
-  }
-  return fmt::format("the server redirects to {}; put that url in the policy", location);
-}
-
 std::optional<Verdict> OfMcpAnswer(const Tool& tool, const Answer& answer,
                                    const CallValues& values) {
-  if (!answer.of_mcp_call) return std::nullopt;
+  if (answer.codec == nullptr) return std::nullopt;
   const int status = answer.response.status;
   if (IsRedirect(status)) return OfRedirect(tool, answer);
-  const McpKind kind = answer.mcp.value_or(McpKind::kError);
-  if (kind == McpKind::kResult && IsSuccess(status)) return std::nullopt;
-  const auto parsed = answer.mcp ? ParseJson(answer.response.body) : Result<Json>(Json());
+  const MessageKind kind = answer.message.value_or(MessageKind::kError);
+  if (kind == MessageKind::kResult && IsSuccess(status)) return std::nullopt;
+  const auto parsed = answer.message ? ParseJson(answer.response.body) : Result<Json>(Json());
   const Json message = parsed.value_or(Json());
-  const bool says_no = kind == McpKind::kError || kind == McpKind::kRefused;
+  const bool says_no = kind == MessageKind::kError || kind == MessageKind::kRefused;
   if (says_no && !IsSuccess(status)) {
     if (!IsHttpRefusal(tool, status)) return std::nullopt;
     return Of(Phase::kNotSent, status,
               Words(fmt::format("the server answered {}", status), message));
   }
   switch (kind) {
-    case McpKind::kResult:
+    case MessageKind::kResult:
       return Unknown(status, fmt::format("the server answered {} with a result", status));
-    case McpKind::kToolError:
+    case MessageKind::kToolError:
       return OfToolError(tool, status, message, values);
-    case McpKind::kRefused:
+    case MessageKind::kRefused:
       return Of(IsAboutTheProtocol(message) ? Phase::kNotSent : Phase::kRejected, status,
                 Words("the server refused the call", message));
-    case McpKind::kError:
+    case MessageKind::kError:
       return Unknown(status, Words("the server answered with an error", message));
-    case McpKind::kInputRequired: {
+    case MessageKind::kInputRequired: {
       Verdict verdict = Of(Phase::kNotSent, status, "the server asks for input before it acts");
       verdict.cause = Cause::kAsksInput;
       return verdict;
     }
-    case McpKind::kTask:
+    case MessageKind::kTask:
       return Of(Phase::kUncertain, kAccepted, "the server has taken it on, and not finished");
   }
   return std::nullopt;

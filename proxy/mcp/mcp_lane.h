@@ -2,27 +2,41 @@
 // body at hand, writes the filter chain; what that answers is told as JSON-RPC.
 #pragma once
 
+#include <string>
+#include <vector>
+
+#include "filters/mcp/mcp_request.h"
+#include "filters/mcp/mcp_state.h"
 #include "proxy/lanes/read_lane.h"
 
 namespace recourse {
 
 inline constexpr int kInvalidRequest = -32600;  // JSON-RPC 2.0 section 5.1
 
-class McpLane final : public Lane {
+class McpLane final : public EndpointLane {
  public:
-  // Both outlive it.
-  McpLane(ReadLane& read, Lane& write) : read_(read), write_(write) {}
+  // All outlive it.
+  McpLane(ReadLane& read, Lane& write, McpState& state)
+      : read_(read), write_(write), state_(state) {}
 
   Task<bool> Run(Exchange& exchange) override;
+  bool MayBeCall(const Head& head, std::string_view) const override {
+    return head.method == "POST";
+  }
+  void Tap(ServedRequest& request) const override;
+  Task<void> JudgeObserved(ServedRequest& request) override;
 
  private:
   Task<bool> Post(Exchange& exchange);
   // Once its body is here.
   Task<bool> Execute(Exchange& exchange, BodyReservation& room, std::string body);
   Task<bool> Stream(Exchange& exchange);
+  void NoteIds(const ServedRequest& request, const std::string& session,
+               const std::vector<McpRequest>& messages);
 
   ReadLane& read_;
   Lane& write_;
+  McpState& state_;
 };
 
 }  // namespace recourse

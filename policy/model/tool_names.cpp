@@ -1,4 +1,4 @@
-#include "policy/model/mcp_names.h"
+#include "policy/model/tool_names.h"
 
 #include <algorithm>
 #include <array>
@@ -67,7 +67,7 @@ std::size_t McpLiterals(std::string_view text) {
       std::count_if(text.begin(), text.end(), [](char c) { return c != '*'; }));
 }
 
-std::string ShownMcpName(std::string_view name) {
+std::string ShownCallName(std::string_view name) {
   std::string shown(name.substr(0, limits::kMcpToolNameBytesMax));
   std::ranges::replace_if(shown, [](char c) { return !IsNameChar(c); }, '?');
   return shown;

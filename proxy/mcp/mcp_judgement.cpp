@@ -1,14 +1,14 @@
-#include "proxy/lanes/mcp_judgement.h"
+#include "proxy/mcp/mcp_judgement.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "filters/mcp/mcp_answer.h"
-#include "filters/mcp/tool_catalog.h"
-#include "policy/model/mcp_names.h"
+#include "filters/mcp/mcp_codec.h"
+#include "policy/model/tool_names.h"
 #include "proxy/exchange/observation.h"
-#include "proxy/lanes/mcp_lane.h"
 #include "proxy/lanes/observed_call.h"
+#include "proxy/mcp/mcp_lane.h"
 
 namespace recourse {
 namespace {
@@ -47,29 +47,28 @@ ReadPost ReadMcpPost(const Headers& headers, std::string_view body) {
   return post;
 }
 
-McpDecision DecideMcpCall(const ServedRequest& request, const Backend& backend,
-                          const std::vector<McpRequest>& messages) {
+McpDecision DecideMcpCall(const ServedRequest& request, const ToolCatalog& tools,
+                          const Backend& backend, const std::vector<McpRequest>& messages) {
   std::optional<ToolFacts> facts;
   // What was told to somebody else, nobody else believes.
   if (backend.trust_annotations && !request.caller.is_nobody() &&
       messages.front().kind == McpRequest::Kind::kToolCall) {
-    facts = request.services.mcp_tools.Find(ServerKeyOf(backend), request.caller.name(),
-                                            messages.front().tool);
+    facts = tools.Find(ServerKeyOf(backend), request.caller.name(), messages.front().tool);
   }
   return DecideMcp(request.policy(), backend, messages, facts);
 }
 
-std::optional<McpRefusal> RefusalOfCall(const ServedRequest& request, const McpDecision& decision,
-                                        const Headers& headers, const McpRequest& message,
-                                        const Json& arguments) {
+std::optional<McpRefusal> RefusalOfCall(const ServedRequest& request, const ToolCatalog& tools,
+                                        const McpDecision& decision, const Headers& headers,
+                                        const McpRequest& message, const Json& arguments) {
   if (!decision.objection.empty()) {
     return McpRefusal{400, kInvalidRequest, decision.objection, message.id};
   }
   if (decision.effect == Effect::kRead) return std::nullopt;
   std::optional<ToolFacts> facts;
   if (message.era == McpEra::kModern && message.kind == McpRequest::Kind::kToolCall) {
-    facts = request.services.mcp_tools.Find(ServerKeyOf(*request.route.match.backend),
-                                            request.caller.name(), message.tool);
+    facts =
+        tools.Find(ServerKeyOf(*request.route.match.backend), request.caller.name(), message.tool);
   }
   return RefusalOfFields(headers, message, arguments,
                          facts ? facts->params : std::vector<ParamField>());
@@ -80,13 +79,13 @@ void NoteMcp(ServedRequest& request, const RouteMatch& match, const McpRequest& 
   request.record.tool = match.tool;
   request.record.effect = match.effect == Effect::kRead ? "read" : "write";
   if (message.kind != McpRequest::Kind::kToolCall) return;
-  request.record.mcp_tool = ShownMcpName(message.tool);
+  request.record.mcp_tool = ShownCallName(message.tool);
   if (match.tool == nullptr) {
     request.worker.unlisted.Count(*match.backend, match.effect, message.method, message.tool);
   }
 }
 
-Task<void> JudgeObservedMcp(ServedRequest& request) {
+Task<void> JudgeObservedMcp(ServedRequest& request, const ToolCatalog& tools) {
   RequestContext& context = request.observation->context();
   const std::string* const body = request.observation->WholeRequest();
   if (body == nullptr) co_return;
@@ -99,9 +98,9 @@ Task<void> JudgeObservedMcp(ServedRequest& request) {
         CallRefusal(ErrorCode::kMalformedRequest, messages.error().message));
     co_return;
   }
-  const auto decision = DecideMcpCall(request, *context.backend, *messages);
+  const auto decision = DecideMcpCall(request, tools, *context.backend, *messages);
   const McpRequest& first = messages->front();
-  if (const auto refusal = RefusalOfCall(request, decision, context.request.headers, first,
+  if (const auto refusal = RefusalOfCall(request, tools, decision, context.request.headers, first,
                                          post.reading ? post.reading->json : first.arguments)) {
     request.observation->Refuse(CallRefusal(ErrorCode::kMalformedRequest, refusal->message));
     co_return;

@@ -7,12 +7,17 @@
 
 namespace recourse {
 
-class GraphqlLane final : public Lane {
+class GraphqlLane final : public EndpointLane {
  public:
   // Both outlive it.
   GraphqlLane(ReadLane& read, WriteLane& write) : read_(read), write_(write) {}
 
   Task<bool> Run(Exchange& exchange) override;
+  // A GET may carry a mutation.
+  bool MayBeCall(const Head& head, std::string_view query) const override {
+    return head.method == "POST" || (head.method == "GET" && !query.empty());
+  }
+  Task<void> JudgeObserved(ServedRequest& request) override;
 
  private:
   Task<bool> Post(Exchange& exchange);
@@ -22,8 +27,5 @@ class GraphqlLane final : public Lane {
   ReadLane& read_;
   WriteLane& write_;
 };
-
-// Observe mode: the body of what is observed has passed, or there is none.
-Task<void> JudgeObservedGraphql(ServedRequest& request);
 
 }  // namespace recourse

@@ -2,10 +2,8 @@
 #pragma once
 
 #include <optional>
-#include <string>
-#include <string_view>
 
-#include "filters/call/outcome.h"
+#include "filters/verdict.h"
 
 namespace recourse {
 
@@ -13,12 +11,5 @@ namespace recourse {
 // message is a result, or it tells nothing.
 std::optional<Verdict> OfMcpAnswer(const Tool& tool, const Answer& answer,
                                    const CallValues& values);
-
-// A status that sends a client somewhere else. Followed, it would make the call at the server
-// itself, around everything that is promised here.
-bool IsRedirect(int status);
-
-// What is said instead. `location` as the server has it, or empty.
-std::string RedirectText(std::string_view location);
 
 }  // namespace recourse

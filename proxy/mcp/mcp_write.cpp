@@ -1,4 +1,4 @@
-#include "proxy/lanes/mcp_write.h"
+#include "proxy/mcp/mcp_write.h"
 
 #include <utility>
 
@@ -6,26 +6,27 @@
 #include "filters/call/traceparent.h"
 #include "filters/mcp/mcp_answer.h"
 #include "filters/mcp/missing_tools.h"
-#include "proxy/base/mcp_limits.h"
+#include "proxy/base/message_limits.h"
 #include "proxy/exchange/request_facts.h"
-#include "proxy/lanes/event_reply.h"
-#include "proxy/lanes/mcp_read.h"
 #include "proxy/lanes/write_call.h"
+#include "proxy/mcp/event_reply.h"
+#include "proxy/mcp/mcp_read.h"
 
 namespace recourse {
 
-McpWrite::McpWrite(Exchange& exchange, BodyReservation& room, ReadPost post, std::string body,
-                   const Headers& headers)
+McpWrite::McpWrite(Exchange& exchange, McpState& state, BodyReservation& room, ReadPost post,
+                   std::string body, const Headers& headers)
     : exchange_(exchange),
       request_(exchange.request),
+      shared_(state),
       room_(room),
       message_(std::move(post.messages->front())),
       body_(std::move(body)),
       session_(SessionOf(headers)),
       reading_(std::move(post.reading)),
       side_(ReadAgentSide(headers)) {
-  const auto facts = request_.services.mcp_tools.Find(ServerKeyOf(*request_.route.match.backend),
-                                                      request_.caller.name(), message_.tool);
+  const auto facts = shared_.tools.Find(ServerKeyOf(*request_.route.match.backend),
+                                        request_.caller.name(), message_.tool);
   if (facts) side_.has_output_schema = facts->has_output_schema;
   side_.orders_flow = HasFlowOrder(request_.head);
 }
@@ -91,7 +92,7 @@ Task<bool> McpWrite::Execute() {
   auto id = ParseJson(message_.id);
   const std::string name = NameOfCall(request_.caller.name(), *request_.route.match.backend,
                                       session_, id ? *id : Json());
-  const CallsInFlight::Entry running(services.mcp_calls, name);
+  const CallsInFlight::Entry running(shared_.calls, name);
   EventReply stream(exchange_.reply, request_.worker.thread.clock(), services.bounds.send_timeout);
   if (side_.takes_events) context.interim = &stream;
 
@@ -100,7 +101,7 @@ Task<bool> McpWrite::Execute() {
   room_.LetGoOfRequest(context);
   WriteAnswer answer = room_.Fit(ToAnswer(std::move(outcome)));
   if (context.unknown != 0 && !session_.empty() && running.IsOnly()) {
-    services.mcp_late.Add({name, context.unknown, context.unknown_attempt});
+    shared_.late.Add({name, context.unknown, context.unknown_attempt});
   }
   NoteWrite(request_, context, answer);
   request_.record.overhead = decided - request_.began - request_.record.with_backend;
@@ -134,12 +135,11 @@ std::string McpWrite::NextState(const RequestContext& context) const {
   RequestState next;
   if (state_) {
     next = *state_;
-    if (++next.round > limits::kMcpRoundsMax) return {};
+    if (++next.round > limits::kRoundsMax) return {};
   } else {
     const bool is_gated = context.tool != nullptr && context.tool->approval;
     const Millis life = is_gated ? context.tool->approval->expires : Millis(0);
-    next.expires_ms =
-        ToUnixMillis(request_.services.clock->WallNow() + life + limits::kMcpStateLife);
+    next.expires_ms = ToUnixMillis(request_.services.clock->WallNow() + life + limits::kStateLife);
     if (context.trace.from_client) next.trace_id = context.trace.trace_id;
   }
   return WriteRequestState(request_.services.install_secret, Scope(), next);

@@ -1,4 +1,4 @@
-#include "policy/model/mcp_endpoint.h"
+#include "policy/model/endpoint.h"
 
 #include "policy/uri/path.h"
 #include "policy/uri/path_readings.h"
@@ -18,14 +18,14 @@ std::string Folded(std::string_view path) { return FoldPath(WithoutSlash(path));
 
 }  // namespace
 
-void McpEndpoints::Add(const Backend& backend) {
+void Endpoints::Add(const Backend& backend) {
   exact_.emplace(backend.endpoint, &backend);
   folded_.emplace(Folded(backend.endpoint), &backend);
 }
 
-McpPlace McpEndpoints::Find(std::string_view path) const {
+EndpointPlace Endpoints::Find(std::string_view path) const {
   if (const auto same = exact_.find(path); same != exact_.end()) {
-    return {same->second, McpPath::kExact, same->second};
+    return {same->second, EndpointPath::kExact, same->second};
   }
   std::string scratch;
   const auto form = FormOf(path, scratch);
@@ -39,10 +39,10 @@ McpPlace McpEndpoints::Find(std::string_view path) const {
     }
   }
   if (taken_for == nullptr) return {};
-  return {taken_for, McpPath::kAmbiguous, taken_for};
+  return {taken_for, EndpointPath::kAmbiguous, taken_for};
 }
 
-const Backend* McpEndpoints::LooselyAt(std::string_view path) const {
+const Backend* Endpoints::LooselyAt(std::string_view path) const {
   const std::string trimmed = TrimSegments(path);
   for (const PathVariants& readings : {PathVariants(path), PathVariants(trimmed)}) {
     for (const std::string_view reading : readings) {
@@ -53,7 +53,7 @@ const Backend* McpEndpoints::LooselyAt(std::string_view path) const {
   return nullptr;
 }
 
-const Backend* McpEndpoints::Nearest(std::string_view path) const {
+const Backend* Endpoints::Nearest(std::string_view path) const {
   if (path.starts_with(kWellKnown)) {
     const auto slash = path.find('/', kWellKnown.size());
     path = slash == std::string_view::npos ? std::string_view("/") : path.substr(slash);
@@ -65,8 +65,8 @@ const Backend* McpEndpoints::Nearest(std::string_view path) const {
   }
 }
 
-McpPath McpPathOf(const Backend& backend, std::string_view path) {
-  McpEndpoints one;
+EndpointPath EndpointPathOf(const Backend& backend, std::string_view path) {
+  Endpoints one;
   one.Add(backend);
   return one.Find(path).where;
 }

@@ -1,11 +1,11 @@
-#include "proxy/lanes/graphql_lane.h"
+#include "proxy/graphql/graphql_lane.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "filters/call/call_values.h"
 #include "policy/graphql/decision/graphql_decision.h"
-#include "policy/model/mcp_names.h"
+#include "policy/model/tool_names.h"
 #include "proxy/exchange/head_judgement.h"
 #include "proxy/exchange/held_body.h"
 #include "proxy/exchange/observation.h"
@@ -124,7 +124,7 @@ Task<bool> GraphqlLane::Execute(Exchange& exchange, BodyReservation& room, std::
   co_return co_await write_.RunRead(exchange, room, std::move(asked.body));
 }
 
-Task<void> JudgeObservedGraphql(ServedRequest& request) {
+Task<void> GraphqlLane::JudgeObserved(ServedRequest& request) {
   RequestContext& context = request.observation->context();
   // The context has it.
   if (request.observation->WholeRequest() == nullptr) co_return;

@@ -1,16 +1,17 @@
-#include "proxy/lanes/mcp_lane.h"
+#include "proxy/mcp/mcp_lane.h"
 
 #include <algorithm>
 
 #include "filters/call/answers.h"
 #include "filters/call/call_values.h"
 #include "filters/mcp/mcp_answer.h"
-#include "policy/model/mcp_names.h"
 #include "proxy/exchange/head_judgement.h"
 #include "proxy/exchange/request_facts.h"
-#include "proxy/lanes/mcp_judgement.h"
-#include "proxy/lanes/mcp_write.h"
+#include "proxy/lanes/observed_call.h"
 #include "proxy/lanes/write_call.h"
+#include "proxy/mcp/mcp_judgement.h"
+#include "proxy/mcp/mcp_read.h"
+#include "proxy/mcp/mcp_write.h"
 
 namespace recourse {
 namespace {
@@ -44,9 +45,20 @@ void AskForPlain(Head& head) {
   }
 }
 
+}  // namespace
+
+void McpLane::Tap(ServedRequest& request) const {
+  StartTap(request);
+  if (request.tap) request.tap->call().is_mcp = true;
+}
+
+Task<void> McpLane::JudgeObserved(ServedRequest& request) {
+  return JudgeObservedMcp(request, state_.tools);
+}
+
 // From here on an answer with one of these ids may be another request's than that of a call before.
-void NoteIds(const ServedRequest& request, const std::string& session,
-             const std::vector<McpRequest>& messages) {
+void McpLane::NoteIds(const ServedRequest& request, const std::string& session,
+                      const std::vector<McpRequest>& messages) {
   if (session.empty()) return;
   for (const McpRequest& message : messages) {
     if (message.id.empty() || message.method.empty()) continue;
@@ -54,12 +66,10 @@ void NoteIds(const ServedRequest& request, const std::string& session,
     if (!id) continue;
     const std::string name =
         NameOfCall(request.caller.name(), *request.route.match.backend, session, *id);
-    request.services.mcp_calls.Note(name);
-    request.services.mcp_late.Forget(name);
+    state_.calls.Note(name);
+    state_.late.Forget(name);
   }
 }
-
-}  // namespace
 
 Task<bool> McpLane::Run(Exchange& exchange) {
   ServedRequest& request = exchange.request;
@@ -92,15 +102,15 @@ Task<bool> McpLane::Run(Exchange& exchange) {
 
 Task<bool> McpLane::Stream(Exchange& exchange) {
   ServedRequest& request = exchange.request;
-  std::optional<ResumedStreamTap> late;
-  if (request.head.method == "GET" && !request.services.mcp_late.empty()) {
+  if (request.head.method == "GET" && !state_.late.empty()) {
     const Headers headers = EndToEndFields(request.head);
     std::string session = SessionOf(headers);
     if (!session.empty() && FindHeader(headers, "Last-Event-ID") != nullptr) {
-      late.emplace(std::move(session));
+      ResumedRead resumed(request, state_.late, std::move(session));
+      co_return co_await read_.Relay(exchange, &resumed);
     }
   }
-  co_return co_await read_.Relay(exchange, nullptr, late ? &*late : nullptr);
+  co_return co_await read_.Run(exchange);
 }
 
 Task<bool> McpLane::Post(Exchange& exchange) {
@@ -140,8 +150,8 @@ Task<bool> McpLane::Execute(Exchange& exchange, BodyReservation& room, std::stri
   const McpRequest& first = messages->front();
   const std::string session = SessionOf(headers);
   request.record.rpc = McpMethodLabel(first.method);
-  if (post.canceled && services.mcp_calls.Has(NameOfCall(request.caller.name(), *match.backend,
-                                                         session, *post.canceled))) {
+  if (post.canceled && state_.calls.Has(NameOfCall(request.caller.name(), *match.backend, session,
+                                                   *post.canceled))) {
     // A write that runs is not stopped half-way: its outcome would be unknown.
     request.record.decision = "held-back";
     HttpResponse accepted;
@@ -149,8 +159,8 @@ Task<bool> McpLane::Execute(Exchange& exchange, BodyReservation& room, std::stri
     co_return co_await exchange.reply.Send(accepted, request.head.keep_alive);
   }
   NoteIds(request, session, *messages);
-  const auto decision = DecideMcpCall(request, *match.backend, *messages);
-  if (const auto refusal = RefusalOfCall(request, decision, headers, first,
+  const auto decision = DecideMcpCall(request, state_.tools, *match.backend, *messages);
+  if (const auto refusal = RefusalOfCall(request, state_.tools, decision, headers, first,
                                          post.reading ? post.reading->json : first.arguments)) {
     co_return co_await Object(exchange, *refusal);
   }
@@ -164,13 +174,13 @@ Task<bool> McpLane::Execute(Exchange& exchange, BodyReservation& room, std::stri
       co_return co_await RefuseMcp(exchange, ErrorCode::kOverloaded,
                                    "too many calls are being worked on");
     }
-    McpWrite write(exchange, room, std::move(post), std::move(body), headers);
+    McpWrite write(exchange, state_, room, std::move(post), std::move(body), headers);
     co_return co_await write.Run(decision.is_denied);
   }
   request.route.sends_once = decision.passes_once;
   AskForPlain(request.head);
-  McpRead read(std::move(*messages), std::move(body), headers, room);
-  co_return co_await read_.Relay(exchange, &read, nullptr);
+  McpRead read(request, state_.tools, std::move(*messages), std::move(body), headers, room);
+  co_return co_await read_.Relay(exchange, &read);
 }
 
 }  // namespace recourse
