@@ -7,9 +7,8 @@ namespace recourse {
 bool IsEventStream(const HttpResponse& head) {
   const std::string* const type = FindHeader(head.headers, "Content-Type");
   if (type == nullptr) return false;
-  std::string media = ToLower(type->substr(0, type->find(';')));
-  media.erase(media.find_last_not_of(" \t") + 1);
-  return media == "text/event-stream";
+  const std::string_view value = *type;
+  return EqualsIgnoreCase(TrimBlanks(value.substr(0, value.find(';'))), "text/event-stream");
 }
 
 bool EndsStream(std::string_view events) {

@@ -5,7 +5,8 @@
 #include <string>
 #include <utility>
 
-#include "proxy/base/crypto/sha256.h"
+#include "proxy/base/crypto/hash.h"
+#include "proxy/base/latest_texts.h"
 
 namespace recourse {
 namespace {
@@ -28,16 +29,19 @@ std::optional<RenderedRequest> StoredRequest(const Tool& tool, HttpRequest rende
 
 std::uint64_t DedupeDomain(const Backend& backend, const KeyRule& rule) {
   if (!rule.at.exists()) return 0;
-  Sha256Sum sum;
+  constexpr std::size_t kTextBytes = 154, kDomains = 32;
+  std::string text;
+  text.reserve(kTextBytes);
   for (const std::string* part :
        {&backend.scheme, &backend.authority,
         backend.has_endpoint() ? &backend.endpoint : &backend.base_path}) {
-    sum.AddPart(*part);
+    AppendPart(text, *part);
   }
-  sum.AddPart(rule.at.is_field() ? rule.at.name : rule.at.AsSelector().text);
-  if (!rule.form.is_plain()) sum.AddPart(rule.form.Text());
+  AppendPart(text, rule.at.is_field() ? rule.at.name : rule.at.AsSelector().text);
+  if (!rule.form.is_plain()) AppendPart(text, rule.form.Text());
+  const Digest digest = LatestOf<Sha256, kTextBytes, kDomains>(text);
   std::uint64_t domain = 0;
-  std::memcpy(&domain, sum.End().data(), sizeof domain);
+  std::memcpy(&domain, digest.data(), sizeof domain);
   return std::max(domain, std::uint64_t{1});
 }
 

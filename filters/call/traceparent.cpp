@@ -1,16 +1,11 @@
 #include "filters/call/traceparent.h"
 
-#include <algorithm>
+#include "proxy/base/hex.h"
 
 namespace recourse {
 namespace {
 
 constexpr std::size_t kTextBytes = 55;  // 2 + 1 + 32 + 1 + 16 + 1 + 2
-
-bool IsLowerHex(std::string_view text) {
-  return std::all_of(text.begin(), text.end(),
-                     [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
-}
 
 bool IsId(std::string_view text) {
   return IsLowerHex(text) && text.find_first_not_of('0') != std::string_view::npos;

@@ -277,7 +277,7 @@ Task<Outcome> IdempotencyFilter::Conclude(RequestContext& context, const Call& c
   }
   AddEffect(
       {context.policy.get(), *context.backend, context.path, result ? &result->response : nullptr},
-      parts_.install_secret, dispatching, transition);
+      secret_, dispatching, transition);
   const bool breaks_flow = transition.flow && transition.flow->to == FlowPhase::kBreaking;
   ProblemFacts facts;
   facts.event = dispatching.id;

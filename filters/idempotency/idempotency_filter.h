@@ -34,7 +34,8 @@ class IdempotencyFilter final : public Filter {
     ReadSecret read_secret{};  // for the credentials of approved calls
   };
   // What `parts` refers to outlives the filter.
-  explicit IdempotencyFilter(Parts parts) : parts_(std::move(parts)) {}
+  explicit IdempotencyFilter(Parts parts)
+      : parts_(std::move(parts)), secret_(parts_.install_secret) {}
   std::string_view name() const override { return "idempotency"; }
 
   // Never fails: whatever happens is told as an answer. A backend's own answer comes back in
@@ -84,6 +85,7 @@ class IdempotencyFilter final : public Filter {
                                                         Event uncertain);
 
   const Parts parts_;
+  const HmacKey secret_;
 };
 
 }  // namespace recourse

@@ -21,9 +21,9 @@ void AddBefore(const RequestContext& context, NewOperation& operation) {
 
 IdempotencyFilter::Prepared IdempotencyFilter::Prepare(RequestContext& context) const {
   if (IsLoggedOnly(context)) {
-    return PrepareLoggedOnly(context, parts_.install_secret, parts_.random);
+    return PrepareLoggedOnly(context, secret_, parts_.random);
   }
-  auto prepared = PrepareCall(context, parts_.install_secret);
+  auto prepared = PrepareCall(context, secret_);
   context.is_forbidden = !prepared && IsForbidding(prepared.error());
   if (!prepared) return std::unexpected(Refused(context, prepared.error()));
   if (!context.needs_approval) KeepRequest(context, *prepared);

@@ -15,13 +15,13 @@ namespace {
 constexpr std::string_view kSelectionVersion = "recourse-selection-1";
 
 // What does not depend on how the call is named.
-DerivedKey UnkeyedPart(const KeyInputs& inputs, const HmacKey& secret) {
+DerivedKey UnkeyedPart(const KeyInputs& inputs) {
   DerivedKey derived;
-  derived.args_hash = ArgsHash(inputs, secret);
-  derived.principal = PrincipalOf(secret, inputs.caller, inputs.principal, inputs.request.headers,
-                                  inputs.query, inputs.verified_field);
+  derived.args_hash = ArgsHash(inputs);
+  derived.principal = PrincipalOf(inputs.secret, inputs.caller, inputs.principal,
+                                  inputs.request.headers, inputs.query, inputs.verified_field);
   if (inputs.body.call_name.empty()) {
-    derived.resource = ResourceOf(secret, inputs.backend, inputs.path, inputs.query);
+    derived.resource = ResourceOf(inputs.secret, inputs.backend, inputs.path, inputs.query);
   }
   return derived;
 }
@@ -79,26 +79,24 @@ Result<DerivedKey> DeriveKey(const KeyInputs& inputs) {
   if (!recipe) return std::unexpected(recipe.error());
   const auto& [scope, intent, named, tenants] = *recipe;
 
-  const HmacKey secret(inputs.install_secret);
-  DerivedKey derived = UnkeyedPart(inputs, secret);
+  DerivedKey derived = UnkeyedPart(inputs);
   derived.client_key = named.key;
   derived.is_named = intent.is_named;
-  derived.stands = StandingOf(inputs, secret);
+  derived.stands = StandingOf(inputs);
   derived.stands.is_named = intent.is_named;
   derived.has_identity = intent.has_identity;
   if (named.intent) derived.named_key = DigestFromHex(*named.intent);
   derived.is_windowed = scope.is_wide && !intent.is_named;
   derived.is_retry_only = scope.is_fallback && !intent.has_identity;
   derived.spans_traces = scope.kind == "trace";
-  derived.key = KeyOf(inputs, secret, scope, intent, derived.args_hash, tenants);
-  derived.intent = IntentDigest(inputs, secret, scope, intent, derived.args_hash, tenants);
-  AddOlderNames(inputs, secret, *recipe, derived);
+  derived.key = KeyOf(inputs, scope, intent, derived.args_hash, tenants);
+  derived.intent = IntentDigest(inputs, scope, intent, derived.args_hash, tenants);
+  AddOlderNames(inputs, *recipe, derived);
   return derived;
 }
 
-void AddSelection(const CallBody& body, const std::string& install_secret, DerivedKey& derived) {
+void AddSelection(const CallBody& body, const HmacKey& secret, DerivedKey& derived) {
   if (body.selection.empty()) return;
-  const HmacKey secret(install_secret);
   const auto add = [&](Digest& fingerprint) {
     fingerprint = secret.OfParts({kSelectionVersion, AsView(fingerprint), body.selection});
   };
@@ -107,9 +105,9 @@ void AddSelection(const CallBody& body, const std::string& install_secret, Deriv
 }
 
 DerivedKey UniqueKey(const KeyInputs& inputs, const std::string& nonce) {
-  const HmacKey secret(inputs.install_secret);
-  DerivedKey derived = UnkeyedPart(inputs, secret);
-  derived.key = secret.OfParts({kKeyVersion, inputs.caller, inputs.tool_name, "once", nonce});
+  DerivedKey derived = UnkeyedPart(inputs);
+  derived.key =
+      inputs.secret.OfParts({kKeyVersion, inputs.caller, inputs.tool_name, "once", nonce});
   if (derived.resource != Digest{}) {
     derived.stands.kind = KindOfMethod(inputs.request.method);
     derived.stands.is_named = true;

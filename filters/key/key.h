@@ -11,13 +11,13 @@
 #include "filters/call_context.h"
 #include "filters/ledger/older_recipe.h"
 #include "policy/model/principal.h"
-#include "proxy/base/crypto/hash.h"
+#include "proxy/base/crypto/sha256.h"
 
 namespace recourse {
 
 // Everything a key may be made of. References to the caller's values.
 struct KeyInputs {
-  const std::string& install_secret;
+  const HmacKey& secret;         // of the install secret
   const Tool& tool;              // UnlistedTool() when no tool matched
   const std::string& tool_name;  // "unlisted.<backend>" then
   const std::string& caller;
@@ -63,7 +63,7 @@ Result<DerivedKey> DeriveKey(const KeyInputs& inputs);
 
 // Of a mutation: its fingerprint is that of what it selects too, from here on. That is no part of
 // the intent, but the answer to another selection has another form, and is not replayed to it.
-void AddSelection(const CallBody& body, const std::string& install_secret, DerivedKey& derived);
+void AddSelection(const CallBody& body, const HmacKey& secret, DerivedKey& derived);
 
 // What names the call's intent: a field, of a message its `_meta`, or what stands where the
 // backend takes its key. Fails with kInvalidKey as ReadClientIntent does, also when two name one

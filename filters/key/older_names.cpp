@@ -17,27 +17,25 @@ Scope ScopeOfCaller(Scope scope, const std::string& caller) {
 
 // Version 1 knew neither tenants nor credentials and read no values from multipart, and an agent's
 // key beat every identity.
-void AddVersion1(const KeyInputs& inputs, const HmacKey& secret, const Recipe& recipe,
-                 const std::string& caller, DerivedKey& derived) {
+void AddVersion1(const KeyInputs& inputs, const Recipe& recipe, const std::string& caller,
+                 DerivedKey& derived) {
   const Scope& scope = recipe.scope;
   const bool was_named = recipe.named.intent.has_value() && !recipe.intent.is_named;
   const bool was_callers = was_named || (scope.is_wide && scope.kind != "global");
   const bool was_unread = recipe.intent.has_identity && inputs.body.form == BodyForm::kMultipart;
   if (recipe.tenants.empty() && !was_callers && !was_unread) return;
-  const Digest key =
-      KeyOf(inputs, secret, was_callers ? ScopeOfAll(caller) : ScopeOfCaller(scope, caller),
-            was_named    ? NamedIntent(recipe.named)
-            : was_unread ? IdentityOf(inputs, nullptr)
-                         : recipe.intent,
-            derived.args_hash, std::string());
+  const Digest key = KeyOf(inputs, was_callers ? ScopeOfAll(caller) : ScopeOfCaller(scope, caller),
+                           was_named    ? NamedIntent(recipe.named)
+                           : was_unread ? IdentityOf(inputs, nullptr)
+                                        : recipe.intent,
+                           derived.args_hash, std::string());
   if (key == derived.key) return;
   derived.older.push_back(
       {.key = key, .args_hash = derived.args_hash, .tool = inputs.tool_name, .caller = caller});
 }
 
 // Later versions told fewer names of fields apart.
-void AddEarlierNames(const KeyInputs& inputs, const HmacKey& secret, const Recipe& recipe,
-                     DerivedKey& derived) {
+void AddEarlierNames(const KeyInputs& inputs, const Recipe& recipe, DerivedKey& derived) {
   const Headers& headers = inputs.request.headers;
   const std::string tenants = TenantsOf(headers, FieldNames::kEarlier);
   Scope scope = recipe.scope;
@@ -46,13 +44,13 @@ void AddEarlierNames(const KeyInputs& inputs, const HmacKey& secret, const Recip
   }
   if (tenants == recipe.tenants && scope.value == recipe.scope.value) return;
   derived.older.push_back(
-      {.key = KeyOf(inputs, secret, scope, recipe.intent, derived.args_hash, tenants),
-       .intent = IntentDigest(inputs, secret, scope, recipe.intent, derived.args_hash, tenants),
+      {.key = KeyOf(inputs, scope, recipe.intent, derived.args_hash, tenants),
+       .intent = IntentDigest(inputs, scope, recipe.intent, derived.args_hash, tenants),
        .args_hash = derived.args_hash,
        .tool = inputs.tool_name,
        .caller = inputs.caller,
-       .principal = PrincipalOf(secret, inputs.caller, inputs.principal, headers, inputs.query,
-                                inputs.verified_field, FieldNames::kEarlier)});
+       .principal = PrincipalOf(inputs.secret, inputs.caller, inputs.principal, headers,
+                                inputs.query, inputs.verified_field, FieldNames::kEarlier)});
 }
 
 // The backend of that policy that a call to `backend` would have gone to; nullptr: none.
@@ -108,12 +106,11 @@ struct EarlierCall {
 std::optional<OlderRecipe> NamesOf(const EarlierCall& call, const RequestContext& context,
                                    const CallBody& body, const HmacKey& secret,
                                    const Digest& args_hash) {
-  static const std::string kNoSecret;
   static const std::vector<Caller::Earlier> kNoCallers;
   const Treatment& treatment = call.treatment;
   const Tool& tool = treatment.tool == nullptr ? UnlistedTool() : *treatment.tool;
   const PrincipalRule& principal = call.by.policy->principal;
-  const KeyInputs inputs{kNoSecret,
+  const KeyInputs inputs{secret,
                          tool,
                          treatment.name,
                          call.by.caller,
@@ -130,10 +127,10 @@ std::optional<OlderRecipe> NamesOf(const EarlierCall& call, const RequestContext
   const auto recipe = ReadRecipe(inputs);
   if (!recipe) return std::nullopt;  // it was refused
   const auto& [scope, intent, named, tenants] = *recipe;
-  const Digest args = call.compares_alike ? args_hash : ArgsHash(inputs, secret);
+  const Digest args = call.compares_alike ? args_hash : ArgsHash(inputs);
   return OlderRecipe{
-      .key = KeyOf(inputs, secret, scope, intent, args, tenants),
-      .intent = IntentDigest(inputs, secret, scope, intent, args, tenants),
+      .key = KeyOf(inputs, scope, intent, args, tenants),
+      .intent = IntentDigest(inputs, scope, intent, args, tenants),
       .args_hash = args,
       .tool = treatment.name,
       .caller = call.by.caller,
@@ -208,31 +205,27 @@ void AddNamesUnder(const EarlierPolicy& earlier, const RequestContext& context,
 
 }  // namespace
 
-void AddOlderNames(const KeyInputs& inputs, const HmacKey& secret, const Recipe& recipe,
-                   DerivedKey& derived) {
-  AddVersion1(inputs, secret, recipe, inputs.caller, derived);
-  AddEarlierNames(inputs, secret, recipe, derived);
+void AddOlderNames(const KeyInputs& inputs, const Recipe& recipe, DerivedKey& derived) {
+  AddVersion1(inputs, recipe, inputs.caller, derived);
+  AddEarlierNames(inputs, recipe, derived);
   for (const Caller::Earlier& earlier : inputs.earlier_callers) {
     const Scope scope = ScopeOfCaller(recipe.scope, earlier.name);
     OlderRecipe older;
     older.args_hash = derived.args_hash;
     older.tool = inputs.tool_name;
     older.caller = earlier.name;
-    older.key = KeyOf(inputs, secret, scope, recipe.intent, derived.args_hash, recipe.tenants);
-    older.intent =
-        IntentDigest(inputs, secret, scope, recipe.intent, derived.args_hash, recipe.tenants);
+    older.key = KeyOf(inputs, scope, recipe.intent, derived.args_hash, recipe.tenants);
+    older.intent = IntentDigest(inputs, scope, recipe.intent, derived.args_hash, recipe.tenants);
     older.principal = PrincipalOf(
-        secret, earlier.name, inputs.principal, inputs.request.headers, inputs.query,
+        inputs.secret, earlier.name, inputs.principal, inputs.request.headers, inputs.query,
         earlier.has_token ? std::string_view(inputs.verified_field) : std::string_view());
     if (older.key != derived.key) derived.older.push_back(std::move(older));
-    AddVersion1(inputs, secret, recipe, earlier.name, derived);
+    AddVersion1(inputs, recipe, earlier.name, derived);
   }
 }
 
 void AddNamesUnderEarlierPolicies(const RequestContext& context, const CallBody& body,
-                                  const std::string& install_secret, DerivedKey& derived) {
-  if (context.earlier_policies.empty()) return;
-  const HmacKey secret(install_secret);
+                                  const HmacKey& secret, DerivedKey& derived) {
   for (const EarlierPolicy& earlier : context.earlier_policies) {
     AddNamesUnder(earlier, context, body, secret, derived);
   }

@@ -6,14 +6,13 @@
 namespace recourse {
 
 // Those of earlier versions, of fewer words of `callers`, and of names that were told apart less.
-void AddOlderNames(const KeyInputs& inputs, const HmacKey& secret, const Recipe& recipe,
-                   DerivedKey& derived);
+void AddOlderNames(const KeyInputs& inputs, const Recipe& recipe, DerivedKey& derived);
 
 // Those under the policies that were in force before. Without them a call of unknown outcome would
 // be made again because somebody has edited the policy. Only the policy that an operation began
 // under can say what repeats it: another digest of the request would tell apart less (fields that
 // `identity` reads), or more (what `ignore` leaves out).
 void AddNamesUnderEarlierPolicies(const RequestContext& context, const CallBody& body,
-                                  const std::string& install_secret, DerivedKey& derived);
+                                  const HmacKey& secret, DerivedKey& derived);
 
 }  // namespace recourse

@@ -57,16 +57,22 @@ void AddProbe(const RequestContext& context, CallValues values, const DerivedKey
   }
 }
 
-KeyInputs InputsOf(const RequestContext& context, const CallBody& body,
-                   const std::string& install_secret) {
+KeyInputs InputsOf(const RequestContext& context, const CallBody& body, const HmacKey& secret) {
   static const PrincipalRule kUsual;
-  return {install_secret,         ToolOf(context),
-          context.tool_name,      context.caller,
-          context.verified_field, context.earlier_callers,
-          context.backend->name,  context.policy == nullptr ? kUsual : context.policy->principal,
-          context.trace,          context.request,
-          context.path,           context.captures,
-          context.query,          body};
+  return {secret,
+          ToolOf(context),
+          context.tool_name,
+          context.caller,
+          context.verified_field,
+          context.earlier_callers,
+          context.backend->name,
+          context.policy == nullptr ? kUsual : context.policy->principal,
+          context.trace,
+          context.request,
+          context.path,
+          context.captures,
+          context.query,
+          body};
 }
 
 // The request is kept, to be sent when somebody has approved it.
@@ -140,16 +146,16 @@ const Tool& ToolOf(const RequestContext& context) {
   return context.tool == nullptr ? UnlistedTool() : *context.tool;
 }
 
-Result<PreparedCall> PrepareCall(const RequestContext& context, const std::string& install_secret) {
+Result<PreparedCall> PrepareCall(const RequestContext& context, const HmacKey& secret) {
   auto body = ReadingOf(context);
   if (!body) return std::unexpected(body.error());
   PreparedCall call;
   call.body = std::move(*body);
-  auto key = DeriveKey(InputsOf(context, *call.body, install_secret));
+  auto key = DeriveKey(InputsOf(context, *call.body, secret));
   if (!key) return std::unexpected(key.error());
   call.key = std::move(*key);
-  AddNamesUnderEarlierPolicies(context, *call.body, install_secret, call.key);
-  AddSelection(*call.body, install_secret, call.key);
+  AddNamesUnderEarlierPolicies(context, *call.body, secret, call.key);
+  AddSelection(*call.body, secret, call.key);
   if (context.key_is_taken && !call.body->placed_key.empty()) {
     return std::unexpected(Error(ErrorCode::kInvalidKey, kKeyMeansAnother));
   }
@@ -194,13 +200,13 @@ void KeepRequest(const RequestContext& context, PreparedCall& call) {
   event.request_left_out = !event.request;
 }
 
-PreparedCall PrepareLoggedOnly(const RequestContext& context, const std::string& install_secret,
+PreparedCall PrepareLoggedOnly(const RequestContext& context, const HmacKey& secret,
                                Random& random) {
   PreparedCall call;
   call.body = std::make_shared<const CallBody>(RawCallBody(context.request));
   std::array<unsigned char, 32> nonce{};
   random.Fill(nonce);
-  call.key = UniqueKey(InputsOf(context, *call.body, install_secret),
+  call.key = UniqueKey(InputsOf(context, *call.body, secret),
                        std::string(reinterpret_cast<const char*>(nonce.data()), nonce.size()));
   const bool is_message = IsEndpointMessage(*context.backend, context.request);
   const auto named = is_message ? ReadingOf(context) : call.body;

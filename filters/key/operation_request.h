@@ -9,6 +9,7 @@
 #include "filters/call_context.h"
 #include "filters/key/key.h"
 #include "filters/ledger/ledger.h"
+#include "proxy/base/crypto/sha256.h"
 #include "proxy/base/random.h"
 
 namespace recourse {
@@ -26,7 +27,7 @@ const Tool& ToolOf(const RequestContext& context);
 
 // Fails as ReadCallBody, DeriveKey and ObjectionTo do, and with kMalformedRequest for a
 // Recourse-Flow that cannot be read. RefusalDetail puts the failure into words. Pure.
-Result<PreparedCall> PrepareCall(const RequestContext& context, const std::string& install_secret);
+Result<PreparedCall> PrepareCall(const RequestContext& context, const HmacKey& secret);
 
 // Gives the operation its request to keep, where it can be sent again to find out what became of
 // it: the backend de-duplicates by key, and there is no probe to ask. The ledger decides on the
@@ -35,7 +36,7 @@ void KeepRequest(const RequestContext& context, PreparedCall& call);
 
 // For calls that are only logged: under a key that no other call has, without a reading of the
 // body.
-PreparedCall PrepareLoggedOnly(const RequestContext& context, const std::string& install_secret,
+PreparedCall PrepareLoggedOnly(const RequestContext& context, const HmacKey& secret,
                                Random& random);
 
 // Whether PrepareCall has failed by `deny` or `allow` of the tool.

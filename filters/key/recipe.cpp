@@ -135,12 +135,12 @@ Intent IdentityOf(const KeyInputs& inputs, const Json* body) {
   return intent;
 }
 
-Digest ArgsHash(const KeyInputs& inputs, const HmacKey& secret) {
+Digest ArgsHash(const KeyInputs& inputs) {
   const auto hash = [&](const Pairs& query, const std::vector<std::string>& ignore) {
     const std::string args =
         CanonicalArgs({inputs.request.method, inputs.path, inputs.request.target, query,
                        inputs.body, inputs.request.body, ignore});
-    return secret.OfParts({kArgsVersion, args});
+    return inputs.secret.OfParts({kArgsVersion, args});
   };
   if (inputs.body.placed_key.empty()) return hash(inputs.query, inputs.tool.ignore);
   // The agent's key names the call wherever it stands, and is none of its arguments.
@@ -154,26 +154,26 @@ Digest ArgsHash(const KeyInputs& inputs, const HmacKey& secret) {
   return hash(query, ignore);
 }
 
-Digest KeyOf(const KeyInputs& inputs, const HmacKey& secret, const Scope& scope,
-             const Intent& intent, const Digest& args_hash, const std::string& tenants) {
+Digest KeyOf(const KeyInputs& inputs, const Scope& scope, const Intent& intent,
+             const Digest& args_hash, const std::string& tenants) {
   const std::string tool = ToolPart(inputs);
   const std::string_view args = ArgsPart(intent, args_hash);
   if (tenants.empty()) {
-    return secret.OfParts(
+    return inputs.secret.OfParts(
         {kKeyVersion, scope.caller, tool, scope.kind, scope.value, intent.text, args});
   }
-  return secret.OfParts(
+  return inputs.secret.OfParts(
       {kKeyVersion, scope.caller, tool, scope.kind, scope.value, intent.text, args, tenants});
 }
 
-Digest IntentDigest(const KeyInputs& inputs, const HmacKey& secret, const Scope& scope,
-                    const Intent& intent, const Digest& args_hash, const std::string& tenants) {
+Digest IntentDigest(const KeyInputs& inputs, const Scope& scope, const Intent& intent,
+                    const Digest& args_hash, const std::string& tenants) {
   const std::string tool = ToolPart(inputs);
   const std::string_view args = ArgsPart(intent, args_hash);
   if (tenants.empty()) {
-    return secret.OfParts({kIntentVersion, scope.caller, tool, intent.text, args});
+    return inputs.secret.OfParts({kIntentVersion, scope.caller, tool, intent.text, args});
   }
-  return secret.OfParts({kIntentVersion, scope.caller, tool, intent.text, args, tenants});
+  return inputs.secret.OfParts({kIntentVersion, scope.caller, tool, intent.text, args, tenants});
 }
 
 Result<Recipe> ReadRecipe(const KeyInputs& inputs) {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "filters/key/key.h"
-#include "proxy/base/crypto/sha256.h"
+#include "proxy/base/crypto/hash.h"
 
 namespace recourse {
 
@@ -43,11 +43,11 @@ Intent NamedIntent(const ClientIntent& named);
 Intent IdentityOf(const KeyInputs& inputs, const Json* body);
 
 // The fingerprint of the arguments.
-Digest ArgsHash(const KeyInputs& inputs, const HmacKey& secret);
+Digest ArgsHash(const KeyInputs& inputs);
 // Without tenants both are the recipe of every version.
-Digest KeyOf(const KeyInputs& inputs, const HmacKey& secret, const Scope& scope,
-             const Intent& intent, const Digest& args_hash, const std::string& tenants);
-Digest IntentDigest(const KeyInputs& inputs, const HmacKey& secret, const Scope& scope,
-                    const Intent& intent, const Digest& args_hash, const std::string& tenants);
+Digest KeyOf(const KeyInputs& inputs, const Scope& scope, const Intent& intent,
+             const Digest& args_hash, const std::string& tenants);
+Digest IntentDigest(const KeyInputs& inputs, const Scope& scope, const Intent& intent,
+                    const Digest& args_hash, const std::string& tenants);
 
 }  // namespace recourse

@@ -59,7 +59,7 @@ NamedAction ActionOf(const KeyInputs& inputs) {
 }
 
 // A verb of the name leaves a mark, and those of its opposites on the same thing end it.
-void AddActions(const KeyInputs& inputs, const HmacKey& secret, Standing& stands) {
+void AddActions(const KeyInputs& inputs, Standing& stands) {
   NamedAction action = ActionOf(inputs);
   std::string arguments;
   int verbs = 0;
@@ -72,10 +72,10 @@ void AddActions(const KeyInputs& inputs, const HmacKey& secret, Standing& stands
     for (const std::string& each : action.words) AppendPart(thing, each);
     word = verb;
     const Sha256Sum done =
-        secret.Begin({kActionVersion, inputs.backend, action.parent, thing, arguments});
-    AddMark(stands.leaves, secret.OfPartBehind(done, verb));
+        inputs.secret.Begin({kActionVersion, inputs.backend, action.parent, thing, arguments});
+    AddMark(stands.leaves, inputs.secret.OfPartBehind(done, verb));
     for (const std::string_view opposite : opposites) {
-      AddMark(stands.ended_by, secret.OfPartBehind(done, opposite));
+      AddMark(stands.ended_by, inputs.secret.OfPartBehind(done, opposite));
     }
   }
 }
@@ -94,23 +94,26 @@ Digest ToolMark(const HmacKey& secret, const std::string& tool,
 }
 
 // As `superseded_by` says.
-void AddTools(const KeyInputs& inputs, const HmacKey& secret, Standing& stands) {
+void AddTools(const KeyInputs& inputs, Standing& stands) {
   stands.by_others = inputs.tool.superseded_by_others;
   bool has_all = true;
   if (inputs.tool.supersedes_others) {
     std::vector<std::string> names;
     for (const auto& capture : inputs.captures) names.push_back(capture.first);
     std::ranges::sort(names);
-    AddMark(stands.leaves, ToolMark(secret, inputs.tool_name, {}, inputs.captures, has_all));
+    AddMark(stands.leaves, ToolMark(inputs.secret, inputs.tool_name, {}, inputs.captures, has_all));
     if (!names.empty()) {
-      AddMark(stands.leaves, ToolMark(secret, inputs.tool_name, names, inputs.captures, has_all));
+      AddMark(stands.leaves,
+              ToolMark(inputs.secret, inputs.tool_name, names, inputs.captures, has_all));
     }
   }
   for (const EndingTool& ending : inputs.tool.superseded_by) {
-    const Digest of_same = ToolMark(secret, ending.name, ending.captures, inputs.captures, has_all);
+    const Digest of_same =
+        ToolMark(inputs.secret, ending.name, ending.captures, inputs.captures, has_all);
     bool is_whole = true;
-    AddMark(stands.ended_by,
-            has_all ? of_same : ToolMark(secret, ending.name, {}, inputs.captures, is_whole));
+    AddMark(
+        stands.ended_by,
+        has_all ? of_same : ToolMark(inputs.secret, ending.name, {}, inputs.captures, is_whole));
   }
 }
 
@@ -120,7 +123,7 @@ std::uint32_t Short(const Digest& digest) {
   return value;
 }
 
-void AddMembers(const KeyInputs& inputs, const HmacKey& secret, Standing& stands) {
+void AddMembers(const KeyInputs& inputs, Standing& stands) {
   const CallBody& body = inputs.body;
   if (body.form != BodyForm::kJson || body.json.kind != Json::Kind::kObject) return;
   stands.members = Members::kUnknown;
@@ -128,8 +131,8 @@ void AddMembers(const KeyInputs& inputs, const HmacKey& secret, Standing& stands
   stands.members = Members::kListed;
   for (const auto& [name, value] : body.json.members) {
     const std::string text = CanonicalJson(value);
-    stands.values.push_back({Short(secret.OfParts({kMemberVersion, name})),
-                             Short(secret.OfParts({kMemberVersion, name, text}))});
+    stands.values.push_back({Short(inputs.secret.OfParts({kMemberVersion, name})),
+                             Short(inputs.secret.OfParts({kMemberVersion, name, text}))});
   }
 }
 
@@ -199,22 +202,21 @@ Digest ResourceOf(const HmacKey& secret, const std::string& backend, std::string
   return secret.OfParts({kResourceVersion, backend, path, text});
 }
 
-Standing StandingOf(const KeyInputs& inputs, const HmacKey& secret) {
+Standing StandingOf(const KeyInputs& inputs) {
   Standing stands;
   const bool is_named = !inputs.body.call_name.empty();
   stands.kind = is_named ? WriteKind::kCall : KindOfMethod(inputs.request.method);
-  if (is_named) AddMark(stands.leaves, CallMark(secret, inputs.backend, inputs.body));
-  AddActions(inputs, secret, stands);
-  AddTools(inputs, secret, stands);
-  if (stands.kind == WriteKind::kPatch) AddMembers(inputs, secret, stands);
+  if (is_named) AddMark(stands.leaves, CallMark(inputs.secret, inputs.backend, inputs.body));
+  AddActions(inputs, stands);
+  AddTools(inputs, stands);
+  if (stands.kind == WriteKind::kPatch) AddMembers(inputs, stands);
   return stands;
 }
 
-void AddEffect(const EffectFacts& facts, const std::string& install_secret,
-               const Event& dispatching, Transition& transition) {
+void AddEffect(const EffectFacts& facts, const HmacKey& secret, const Event& dispatching,
+               Transition& transition) {
   const WriteKind kind = dispatching.stands.kind;
   if (kind == WriteKind::kNone || !MayHaveEffect(transition.to)) return;
-  const HmacKey secret(install_secret);
   if (transition.undo) AddUndo(secret, facts, transition);
   if (IsIdempotent(kind) || kind == WriteKind::kPatch || facts.backend.has_endpoint()) return;
   if (!transition.external_ref.empty()) {

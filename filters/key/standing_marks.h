@@ -15,7 +15,7 @@ Digest ResourceOf(const HmacKey& secret, const std::string& backend, std::string
                   Pairs query);
 
 // Of a call: kind, actions and members. All but what its answer tells.
-Standing StandingOf(const KeyInputs& inputs, const HmacKey& secret);
+Standing StandingOf(const KeyInputs& inputs);
 
 // Adds what the answer tells: where the effect is, and what undoes it. `transition` has reference
 // and undo request already.
@@ -25,7 +25,7 @@ struct EffectFacts {
   const std::string& path;  // of the call, canonical
   const HttpResponse* answer = nullptr;
 };
-void AddEffect(const EffectFacts& facts, const std::string& install_secret,
-               const Event& dispatching, Transition& transition);
+void AddEffect(const EffectFacts& facts, const HmacKey& secret, const Event& dispatching,
+               Transition& transition);
 
 }  // namespace recourse

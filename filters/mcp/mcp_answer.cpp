@@ -24,11 +24,11 @@ constexpr std::string_view kOfLostAnswer =
               R"("isError":false}})");
 
 // The text of the first content that is text.
-std::string FirstText(const Json& message) {
+std::string_view FirstText(const Json& message) {
   const Json* const content = AtPointer(message, "/result/content");
   if (content == nullptr || content->kind != Json::Kind::kArray) return {};
   for (const Json& item : content->items) {
-    if (TextAt(item, "/type") == "text") return std::string(TextAt(item, "/text"));
+    if (TextOf(item, "type") == "text") return TextOf(item, "text");
   }
   return {};
 }
@@ -165,8 +165,12 @@ std::string WithMcpId(std::string_view kept, std::string_view id) {
 
 std::optional<Json> McpToolOutput(const Json& message) {
   if (const Json* structured = AtPointer(message, "/result/structuredContent")) return *structured;
-  auto parsed = ParseJson(FirstText(message));
-  if (!parsed || parsed->is_scalar()) return std::nullopt;
+  const std::string_view text = FirstText(message);
+  const auto begin = text.find_first_not_of(" \t\r\n");
+  // Mostly words for people, which are not looked through.
+  if (begin == text.npos || (text[begin] != '{' && text[begin] != '[')) return std::nullopt;
+  auto parsed = ParseJson(text);
+  if (!parsed) return std::nullopt;
   return std::move(*parsed);
 }
 
@@ -188,7 +192,7 @@ std::string McpOfLostAnswer(std::string_view external_ref) {
 std::string TextOfLostAnswer(std::string_view message) {
   if (!message.starts_with(kOfLostAnswer)) return {};
   const auto json = ParseJson(message);
-  return json ? FirstText(*json) : std::string();
+  return std::string(json ? FirstText(*json) : std::string_view());
 }
 
 std::string McpFailureText(const Json& message) {

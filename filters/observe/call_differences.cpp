@@ -75,7 +75,7 @@ std::size_t BytesOf(const CallFields& fields) {
 }  // namespace
 
 CallFields FieldsOfCall(const RequestContext& context, const CallBody& body,
-                        const std::string& secret) {
+                        const HmacKey& secret) {
   Gatherer fields;
   fields.Add("path", context.path);
   for (const auto& [name, value] : context.query) fields.Add("query." + name, value);
@@ -85,7 +85,7 @@ CallFields FieldsOfCall(const RequestContext& context, const CallBody& body,
     if (!IsOfTheTrace(lower) && !has_boundary) fields.Add("header." + lower, value);
   }
   AddBody(context.request, body, fields);
-  return fields.Hashed(HmacKey(secret));
+  return fields.Hashed(secret);
 }
 
 std::vector<std::string> DifferingFields(const CallFields& one, const CallFields& other) {

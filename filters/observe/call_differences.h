@@ -13,6 +13,7 @@
 
 #include "filters/call/call_values.h"
 #include "filters/call_context.h"
+#include "proxy/base/crypto/sha256.h"
 
 namespace recourse {
 
@@ -28,8 +29,7 @@ using CallFields = std::vector<CallField>;
 
 // What the call carries, without its trace and the boundary of multipart, which are new with every
 // call. Pure.
-CallFields FieldsOfCall(const RequestContext& context, const CallBody& body,
-                        const std::string& secret);
+CallFields FieldsOfCall(const RequestContext& context, const CallBody& body, const HmacKey& secret);
 
 // The names of the fields that only one of them has, or that are not equal. Pure.
 std::vector<std::string> DifferingFields(const CallFields& one, const CallFields& other);

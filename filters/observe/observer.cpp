@@ -29,9 +29,9 @@ bool WouldAskAHuman(const RequestContext& context, const CallBody& body) {
          NeedsApproval(*context.tool->approval, ValuesOfCall(context, body));
 }
 
-PreparedCall Unkeyed(const ObservedCall& call, const std::string& install_secret, Random& random,
+PreparedCall Unkeyed(const ObservedCall& call, const HmacKey& secret, Random& random,
                      ObserveVerdict verdict, std::string detail) {
-  PreparedCall prepared = PrepareLoggedOnly(call.context, install_secret, random);
+  PreparedCall prepared = PrepareLoggedOnly(call.context, secret, random);
   prepared.operation.event.verdict = verdict;
   prepared.operation.event.detail = std::move(detail);
   prepared.operation.event.settle.reset();
@@ -63,18 +63,18 @@ DerivedKey ForObserving(DerivedKey key) {
   return key;
 }
 
-PreparedCall Foretell(const ObservedCall& call, const std::string& install_secret, Random& random) {
+PreparedCall Foretell(const ObservedCall& call, const HmacKey& secret, Random& random) {
   const RequestContext& context = call.context;
   std::optional<CallRefusal> refusal = call.refusal;
   if (!refusal && !call.is_whole) {
-    return Unkeyed(call, install_secret, random, ObserveVerdict::kNotJudged,
+    return Unkeyed(call, secret, random, ObserveVerdict::kNotJudged,
                    "the arguments were not seen whole");
   }
   if (!refusal && !context.guarded) {
-    return Unkeyed(call, install_secret, random, ObserveVerdict::kFresh, {});
+    return Unkeyed(call, secret, random, ObserveVerdict::kFresh, {});
   }
   if (!refusal) {
-    auto prepared = PrepareCall(context, install_secret);
+    auto prepared = PrepareCall(context, secret);
     if (prepared) {
       prepared->key = ForObserving(std::move(prepared->key));
       Event& event = prepared->operation.event;
@@ -93,7 +93,7 @@ PreparedCall Foretell(const ObservedCall& call, const std::string& install_secre
     }
     refusal = CallRefusal(prepared.error().code(), RefusalDetail(context, prepared.error()));
   }
-  return Unkeyed(call, install_secret, random, ObserveVerdict::kWouldRefuse, Words(*refusal));
+  return Unkeyed(call, secret, random, ObserveVerdict::kWouldRefuse, Words(*refusal));
 }
 
 Transition Observer::Outcome(const ObservedCall& call, PreparedCall prepared,
@@ -126,19 +126,19 @@ Transition Observer::Outcome(const ObservedCall& call, PreparedCall prepared,
 Task<PreparedCall> Observer::ForetellApart(const ObservedCall& call) {
   PreparedCall prepared;
   const bool has_run = co_await call.context.keeper->RunApart(
-      [&] { prepared = Foretell(call, install_secret_, random_); }, *call.context.executor);
+      [&] { prepared = Foretell(call, secret_, random_); }, *call.context.executor);
   if (!has_run) {
-    prepared = Unkeyed(call, install_secret_, random_, ObserveVerdict::kNotJudged,
-                       std::string(kNoRoomApart));
+    prepared =
+        Unkeyed(call, secret_, random_, ObserveVerdict::kNotJudged, std::string(kNoRoomApart));
   }
   co_return prepared;
 }
 
 Task<Result<void>> Observer::Watch(ObservedCall& call) {
-  PreparedCall prepared = IsLarge(call.context) ? co_await ForetellApart(call)
-                                                : Foretell(call, install_secret_, random_);
+  PreparedCall prepared =
+      IsLarge(call.context) ? co_await ForetellApart(call) : Foretell(call, secret_, random_);
   if (IsFenced(prepared.operation.event)) {
-    prepared = Unkeyed(call, install_secret_, random_, ObserveVerdict::kWouldRefuse,
+    prepared = Unkeyed(call, secret_, random_, ObserveVerdict::kWouldRefuse,
                        std::string(FactsOf(ErrorCode::kFlowClosed).slug) +
                            ": an earlier write broke its flow, which enforce would have undone");
   }
@@ -159,7 +159,7 @@ void Observer::End(ObservedCall& call) {
 void Observer::Compare(const ObservedCall& call, const CallBody& body, const Event& begun) {
   const bool is_refused = begun.verdict == ObserveVerdict::kWouldRefuse && begun.related == 0;
   if (!call.context.guarded || is_refused || begun.verdict == ObserveVerdict::kNotJudged) return;
-  CallFields fields = FieldsOfCall(call.context, body, install_secret_);
+  CallFields fields = FieldsOfCall(call.context, body, secret_);
   if (begun.related != 0) differences_.Compare(call.context.tool_name, begun.related, fields);
   differences_.Keep(begun.operation, std::move(fields));
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "filters/filter.h"
 #include "filters/key/operation_request.h"
@@ -13,6 +14,7 @@
 #include "filters/observe/broken_flows.h"
 #include "filters/observe/call_differences.h"
 #include "policy/model/call_refusal.h"
+#include "proxy/base/crypto/sha256.h"
 #include "proxy/base/random.h"
 
 namespace recourse {
@@ -47,14 +49,14 @@ DerivedKey ForObserving(DerivedKey key);
 
 // What enforce makes of the call before it looks into the ledger: the operation to begin, with the
 // verdict that stands if the ledger finds nothing in the way.
-PreparedCall Foretell(const ObservedCall& call, const std::string& install_secret, Random& random);
+PreparedCall Foretell(const ObservedCall& call, const HmacKey& secret, Random& random);
 
 // Thread-safe; one serves all I/O threads.
 class Observer {
  public:
   // What it refers to outlives it.
-  Observer(Ledger& ledger, Random& random, std::string install_secret)
-      : ledger_(ledger), random_(random), install_secret_(std::move(install_secret)) {}
+  Observer(Ledger& ledger, Random& random, std::string_view install_secret)
+      : ledger_(ledger), random_(random), secret_(install_secret) {}
 
   // Call once the request has been sent, or will never be. Asks the ledger at once, waits for the
   // end of the exchange, and returns when the outcome is durable. No answer is kept, and neither
@@ -77,7 +79,7 @@ class Observer {
 
   Ledger& ledger_;
   Random& random_;
-  const std::string install_secret_;
+  const HmacKey secret_;
   ObservedOrder order_;
   CallDifferences differences_;
   BrokenFlows broken_flows_;

@@ -13,7 +13,7 @@ void SettleRecorder::NoteEffect(const Event& uncertain, const Policy* policy,
   const Backend* const backend =
       policy == nullptr ? nullptr : FindBackend(*policy, uncertain.backend);
   if (backend == nullptr || uncertain.undoes != 0) return;
-  AddEffect({policy, *backend, uncertain.path}, parts_.install_secret, uncertain, transition);
+  AddEffect({policy, *backend, uncertain.path}, secret_, uncertain, transition);
 }
 
 Task<Result<Event>> SettleRecorder::Record(const Event& uncertain, const Policy* policy,

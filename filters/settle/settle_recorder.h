@@ -11,6 +11,7 @@
 #include "filters/ledger/ledger.h"
 #include "filters/outcome_resolver.h"
 #include "policy/model/policy.h"
+#include "proxy/base/crypto/sha256.h"
 #include "proxy/base/executor.h"
 #include "proxy/base/task.h"
 
@@ -27,7 +28,7 @@ class SettleRecorder {
     std::function<void(const Event& settled)> breaks_flow{};
     std::string install_secret{};  // for the marks of effects
   };
-  explicit SettleRecorder(Parts parts) : parts_(std::move(parts)) {}
+  explicit SettleRecorder(Parts parts) : parts_(std::move(parts)), secret_(parts_.install_secret) {}
 
   // With what it means to the flow, as the policy says.
   Task<Result<Event>> Record(const Event& uncertain, const Policy* policy, Transition transition);
@@ -44,6 +45,7 @@ class SettleRecorder {
   void NoteEffect(const Event& uncertain, const Policy* policy, Transition& transition) const;
 
   const Parts parts_;
+  const HmacKey secret_;
 };
 
 }  // namespace recourse

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <iterator>
 
 #include "policy/uri/twins.h"
@@ -69,19 +70,35 @@ std::vector<std::string> CharsetsOf(std::string_view content_type) {
   return charsets;
 }
 
+constexpr std::uint8_t kPlainByte = 1, kBeginsMethod = 2;
+constexpr auto kBytesInNames = [] {
+  std::array<std::uint8_t, 256> classes{};
+  for (const char c : std::string_view("-_0123456789")) {
+    classes[static_cast<unsigned char>(c)] = kPlainByte;
+  }
+  for (unsigned c = 'a'; c <= 'z'; ++c) classes[c] = classes[c - 'a' + 'A'] = kPlainByte;
+  classes['m'] |= kBeginsMethod;
+  classes['M'] |= kBeginsMethod;
+  return classes;
+}();
+
 // Quickly says of most names that they are none: of those that read alike everywhere, and in whose
 // letters every override's "method" is not found.
 bool IsPlainAndOther(std::string_view name) {
   constexpr std::string_view kMethod = "method";
+  std::uint8_t all = kPlainByte, any = 0;
+  for (const char c : name) {
+    const std::uint8_t classes = kBytesInNames[static_cast<unsigned char>(c)];
+    all &= classes;
+    any |= classes;
+  }
+  if (all == 0) return false;
+  if ((any & kBeginsMethod) == 0) return true;
   std::size_t found = 0;
   for (const char c : name) {
     const char lower = static_cast<char>(c | 0x20);
-    if (lower >= 'a' && lower <= 'z') {
-      if (found == kMethod.size()) continue;
-      found = lower == kMethod[found] ? found + 1 : (lower == kMethod[0] ? 1 : 0);
-    } else if (c != '_' && c != '-' && (c < '0' || c > '9')) {
-      return false;
-    }
+    if (lower < 'a' || lower > 'z' || found == kMethod.size()) continue;
+    found = lower == kMethod[found] ? found + 1 : (lower == kMethod[0] ? 1 : 0);
   }
   return found < kMethod.size();
 }

@@ -1,10 +1,7 @@
 #include "policy/model/override_scan.h"
 
 #include <algorithm>
-
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
+#include <utility>
 
 #include "policy/model/method_override.h"
 #include "proxy/base/http/http_message.h"
@@ -13,27 +10,11 @@
 namespace recourse {
 namespace {
 
-// Where the first quote or backslash stands, or the text's size: most of a body is in values.
-std::size_t FindQuoteOrBackslash(std::string_view text) {
-  std::size_t at = 0;
-#if defined(__SSE2__)
-  const __m128i quote = _mm_set1_epi8('"'), backslash = _mm_set1_epi8('\\');
-  for (; text.size() - at >= 16; at += 16) {
-    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(text.data() + at));
-    const auto found = static_cast<unsigned>(_mm_movemask_epi8(
-        _mm_or_si128(_mm_cmpeq_epi8(bytes, quote), _mm_cmpeq_epi8(bytes, backslash))));
-    if (found != 0) return at + static_cast<std::size_t>(__builtin_ctz(found));
-  }
-#endif
-  while (at < text.size() && text[at] != '"' && text[at] != '\\') ++at;
-  return at;
-}
-
 // "/json" or "+json" anywhere.
 bool NamesJson(std::string_view field) {
   constexpr std::string_view kJson = "json";
-  for (auto at = field.find_first_of("/+"); at != field.npos;
-       at = field.find_first_of("/+", at + 1)) {
+  for (std::size_t at = 0; at < field.size(); ++at) {
+    if (field[at] != '/' && field[at] != '+') continue;
     if (EqualsIgnoreCase(field.substr(at + 1, kJson.size()), kJson)) return true;
   }
   return false;
@@ -47,6 +28,10 @@ constexpr std::size_t kLineBytesMax = 1024;
 
 OverrideScan::OverrideScan(std::string_view content_type) {
   if (content_type.empty()) return;
+  if (content_type == "application/json") {  // as most bodies are
+    members_.emplace();
+    return;
+  }
   const std::string_view media = content_type.substr(0, content_type.find_first_of(";, \t"));
   if (EqualsIgnoreCase(media, "application/x-www-form-urlencoded")) pairs_.emplace();
   if (EqualsIgnoreCase(media, "multipart/form-data")) parts_.emplace();
@@ -144,22 +129,35 @@ void MemberScan::TakeStructure(char c) {
   }
 }
 
+// Where the string ends that `text` goes on with: its quote, or the end of the text. Every byte is
+// looked at twice at most.
+std::size_t MemberScan::EndOfString(std::string_view text) {
+  std::size_t at = std::exchange(is_escaped_, false) ? 1 : 0;
+  std::size_t quote = text.find('"', at);
+  for (;;) {
+    const std::size_t end = std::min(quote, text.size());
+    const std::size_t escape = text.substr(at, end - at).find('\\');
+    if (escape == std::string_view::npos) return end;
+    at += escape + 2;
+    is_escaped_ = at > text.size();
+    if (is_escaped_) return text.size();
+    if (at > quote) quote = text.find('"', at);
+  }
+}
+
 bool MemberScan::Feed(std::string_view piece) {
+  constexpr std::size_t kEscapedBytesMax = 6 * kNameBytesMax + 1;
   while (!piece.empty()) {
-    if (in_string_ && !in_name_ && !is_escaped_) {
-      piece.remove_prefix(FindQuoteOrBackslash(piece));
-      if (piece.empty()) break;
-    }
-    const char c = piece.front();
-    piece.remove_prefix(1);
     if (!in_string_) {
-      TakeStructure(c);
-    } else if (c == '"' && !is_escaped_) {
-      if (EndsString()) return true;
-    } else {
-      is_escaped_ = c == '\\' && !is_escaped_;
-      if (in_name_ && name_.size() <= 6 * kNameBytesMax) name_.push_back(c);
+      TakeStructure(piece.front());
+      piece.remove_prefix(1);
+      continue;
     }
+    const std::size_t end = EndOfString(piece);
+    if (in_name_) name_.append(piece.substr(0, std::min(end, kEscapedBytesMax - name_.size())));
+    if (end == piece.size()) break;
+    piece.remove_prefix(end + 1);
+    if (EndsString()) return true;
   }
   return false;
 }

@@ -39,6 +39,7 @@ class MemberScan {
   bool Feed(std::string_view piece);
 
  private:
+  std::size_t EndOfString(std::string_view text);
   bool EndsString();
   void TakeStructure(char c);
   std::string name_;  // that is being read; bounded

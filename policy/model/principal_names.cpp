@@ -4,6 +4,7 @@
 #include <span>
 
 #include "policy/model/principal.h"
+#include "proxy/base/latest_texts.h"
 
 namespace recourse {
 namespace {
@@ -106,13 +107,6 @@ constexpr std::string_view kJoinedWords[] = {
     "property", "public", "request",  "service", "site",   "wallet",      "x"};
 constexpr std::size_t kJoinedWordsMax = 4;
 
-constexpr std::size_t kUsualNameBytes = 64;
-
-// Fields that nearly every call has, so that most names are looked for once only.
-constexpr std::array<std::string_view, 10> kUsualFields = {
-    "accept",     "accept-encoding", "content-type", "user-agent", "host",
-    "connection", "content-length",  "traceparent",  "tracestate", "accept-language"};
-
 using Pair = std::array<std::string_view, 2>;
 
 template <class List, class Item>
@@ -213,7 +207,6 @@ class NameReader {
 
 // Of a name in lower case.
 Meaning MeaningOfLower(std::string_view name, FieldNames names) {
-  if (Contains(kUsualFields, name)) return {};
   if (Contains(kTenantNames, name)) return {.is_tenant = true};
   if (Contains(kCredentialNames, name)) return {.is_principal = true};
   NameReader reader(names);
@@ -225,14 +218,19 @@ Meaning MeaningOfLower(std::string_view name, FieldNames names) {
   return reader.End();
 }
 
-// On the way of every write: a usual name is not copied.
+struct Meanings {
+  Meaning now, earlier;
+};
+
+Meanings MeaningsOf(std::string_view name) {
+  const std::string lower = ToLower(name);
+  return {MeaningOfLower(lower, FieldNames::kNow), MeaningOfLower(lower, FieldNames::kEarlier)};
+}
+
 Meaning MeaningOf(std::string_view name, FieldNames names) {
-  if (name.size() > kUsualNameBytes) return MeaningOfLower(ToLower(name), names);
-  std::array<char, kUsualNameBytes> lower;
-  std::ranges::transform(name, lower.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  });
-  return MeaningOfLower({lower.data(), name.size()}, names);
+  constexpr std::size_t kNameBytes = 61, kNames = 128;
+  const Meanings meanings = LatestOf<MeaningsOf, kNameBytes, kNames>(name);
+  return names == FieldNames::kNow ? meanings.now : meanings.earlier;
 }
 
 }  // namespace

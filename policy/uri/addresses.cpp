@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "proxy/base/latest_texts.h"
+
 namespace recourse {
 namespace {
 
@@ -71,6 +73,20 @@ IpAddress Unwrap(const IpAddress& address) {
   return address;
 }
 
+constexpr std::size_t kAddressBytes = sizeof(IpAddress::bytes);
+
+// Of an address as its bytes.
+AddressClass ClassOfBytes(std::string_view bytes) {
+  IpAddress address;
+  std::ranges::copy(bytes, address.bytes.begin());
+  const IpAddress real = Unwrap(address);
+  const auto& ranges = NamedRanges();
+  const auto found = std::find_if(ranges.begin(), ranges.end(), [&](const NamedRange& named) {
+    return named.range.Contains(real);
+  });
+  return found == ranges.end() ? AddressClass::kPublic : found->address_class;
+}
+
 }  // namespace
 
 std::optional<IpAddress> ParseIpAddress(std::string_view text) {
@@ -90,12 +106,9 @@ std::optional<IpAddress> ParseIpAddress(std::string_view text) {
 }
 
 AddressClass ClassOf(const IpAddress& address) {
-  const IpAddress real = Unwrap(address);
-  const auto& ranges = NamedRanges();
-  const auto found = std::find_if(ranges.begin(), ranges.end(), [&](const NamedRange& named) {
-    return named.range.Contains(real);
-  });
-  return found == ranges.end() ? AddressClass::kPublic : found->address_class;
+  constexpr std::size_t kAddresses = 64;
+  return LatestOf<ClassOfBytes, kAddressBytes, kAddresses>(
+      {reinterpret_cast<const char*>(address.bytes.data()), kAddressBytes});
 }
 
 std::string_view NameOf(AddressClass address_class) {

@@ -1,6 +1,7 @@
 #include "policy/uri/opposites.h"
 
 #include <array>
+#include <unordered_map>
 
 namespace recourse {
 namespace {
@@ -50,13 +51,17 @@ std::vector<std::string> WordsOf(std::string_view name) {
 
 std::span<const Opposite> Opposites() { return kOpposites; }
 
-std::vector<std::string_view> OppositesOf(std::string_view verb) {
-  std::vector<std::string_view> found;
-  for (const Opposite& pair : kOpposites) {
-    if (pair.verb == verb) found.push_back(pair.opposite);
-    if (pair.opposite == verb) found.push_back(pair.verb);
-  }
-  return found;
+std::span<const std::string_view> OppositesOf(std::string_view verb) {
+  static const auto by_verb = [] {
+    std::unordered_map<std::string_view, std::vector<std::string_view>> all;
+    for (const Opposite& pair : kOpposites) {
+      all[pair.verb].push_back(pair.opposite);
+      all[pair.opposite].push_back(pair.verb);
+    }
+    return all;
+  }();
+  const auto found = by_verb.find(verb);
+  return found == by_verb.end() ? std::span<const std::string_view>() : found->second;
 }
 
 }  // namespace recourse

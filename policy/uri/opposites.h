@@ -18,6 +18,6 @@ struct Opposite {
 std::span<const Opposite> Opposites();
 
 // The verbs that take `verb` back, or that it takes back; empty: it is none that has one.
-std::vector<std::string_view> OppositesOf(std::string_view verb);
+std::span<const std::string_view> OppositesOf(std::string_view verb);
 
 }  // namespace recourse

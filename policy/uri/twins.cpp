@@ -127,7 +127,17 @@ class SkeletonReader {
   bool is_first_ = true;
 };
 
+// Every reader takes letters and digits for themselves, but for their case.
+bool ReadsAsItself(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+bool DifferAtOnce(std::string_view a, std::string_view b) {
+  return !a.empty() && !b.empty() && ReadsAsItself(a.front()) && ReadsAsItself(b.front()) &&
+         (a.front() | 0x20) != (b.front() | 0x20);
+}
+
 bool HaveOneSkeleton(NameIn where, std::string_view a, std::string_view b) {
+  if (DifferAtOnce(a, b)) return false;
   SkeletonReader left(where, a), right(where, b);
   for (;;) {
     const auto one = left.Next(), other = right.Next();

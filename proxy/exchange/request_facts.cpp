@@ -1,6 +1,7 @@
 #include "proxy/exchange/request_facts.h"
 
 #include "filters/saga/flow_rules.h"
+#include "proxy/base/hex.h"
 
 namespace recourse {
 
@@ -16,20 +17,11 @@ bool HasBody(const Head& head) {
 
 bool HasUnexpectedBody(const Head& head) { return HasBody(head) && IsReadMethod(head.method); }
 
-// Of a fixed size and without a branch for each digit: every call has one, and the compiler takes
-// many digits at a time.
 std::string_view TraceIdOf(const Head& head) {
   static constexpr std::size_t kBegin = 3, kSize = 32, kTraceparentBytes = 55;
   if (head.traceparent.size() < kTraceparentBytes) return {};
   const char* const id = head.traceparent.data() + kBegin;
-  std::uint8_t strangers = 0;
-  for (std::size_t i = 0; i < kSize; ++i) {
-    const auto byte = static_cast<std::uint8_t>(id[i]);
-    const bool is_digit = static_cast<std::uint8_t>(byte - '0') <= 9;
-    const bool is_letter = static_cast<std::uint8_t>(byte - 'a') <= 5;
-    strangers |= static_cast<std::uint8_t>(!(is_digit || is_letter));
-  }
-  return strangers == 0 ? std::string_view(id, kSize) : std::string_view();
+  return IsLowerHex({id, kSize}) ? std::string_view(id, kSize) : std::string_view();
 }
 
 bool HasFlowOrder(const Head& head) {

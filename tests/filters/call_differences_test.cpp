@@ -21,7 +21,7 @@ CallFields CarriedBy(const std::string& type, const std::string& text, Headers h
   headers.emplace_back("Content-Type", type);
   context.request = {"POST", "/orders", std::move(headers), text};
   const auto body = ReadCallBody(context.request);
-  return FieldsOfCall(context, *body, secret);
+  return FieldsOfCall(context, *body, HmacKey(secret));
 }
 
 CallFields CarriedByJson(const std::string& text, Headers headers = {}, Pairs query = {}) {

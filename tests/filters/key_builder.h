@@ -41,7 +41,8 @@ inline Result<DerivedKey> TryDerive(const KeyCase& call) {
   trace.from_client = call.has_client_trace;
   const auto query = ParsePairs(call.query);
   const std::vector<std::pair<std::string, std::string>> captures;
-  return DeriveKey({call.secret, call.tool, call.tool_name, call.caller, call.verified_field,
+  const HmacKey secret(call.secret);
+  return DeriveKey({secret, call.tool, call.tool_name, call.caller, call.verified_field,
                     call.earlier_callers, call.backend, call.principal, trace, request, call.path,
                     captures, query, *body});
 }

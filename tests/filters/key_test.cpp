@@ -385,7 +385,8 @@ TEST(KeyTest, CallsThatAreOnlyLoggedNeverShareAKey) {
   const TraceContext trace;
   const CallBody body = RawCallBody(request);
   const std::vector<std::pair<std::string, std::string>> none;
-  const KeyInputs inputs{call.secret,
+  const HmacKey secret(call.secret);
+  const KeyInputs inputs{secret,
                          UnlistedTool(),
                          call.tool_name,
                          call.caller,

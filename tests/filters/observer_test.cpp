@@ -43,7 +43,7 @@ class ObserverTest : public testing::Test {
     return call;
   }
   Event Foretold(const ObservedCall& call) {
-    return Foretell(call, "secret", world_.random).operation.event;
+    return Foretell(call, HmacKey("secret"), world_.random).operation.event;
   }
   // Watches `call` through an exchange that ended with `status`; its client had left.
   void WatchLost(ObservedCall& call, int status) {
@@ -94,7 +94,7 @@ TEST_F(ObserverTest, WhatEnforceWouldSayBeforeTheLedgerIsForetold) {
 
 TEST_F(ObserverTest, KeysAreApartFromThoseOfEnforceAndEqualForEqualCalls) {
   const auto call = Seen("/orders", R"({"item":1})");
-  const auto enforced = PrepareCall(call->context, "secret");
+  const auto enforced = PrepareCall(call->context, HmacKey("secret"));
   ASSERT_TRUE(enforced);
   const Event first = Foretold(*call);
   EXPECT_NE(first.key, enforced->operation.event.key);

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "proxy/base/http/control_bytes.h"
 #include "proxy/net/http1/message_head.h"
 
 namespace recourse::head_scan_test {

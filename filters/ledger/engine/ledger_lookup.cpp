@@ -129,11 +129,10 @@ Result<bool> LedgerLookup::LookUp(const KeyIsOver& asked) {
 Result<FenceAt::Fact> LedgerLookup::LookUp(const FenceAt& asked) {
   state_.flows.CloseIdle(state_.clock.Now() - limits::kFlowIdle, limits::kFlowsMax,
                          limits::kFlowsClosedAtOnce);
-  const Digest key = FlowKeyOf(asked.caller, asked.flow);
-  const FlowState* const flow = state_.flows.Find(key);
+  const FlowState* const flow = state_.flows.Find(asked.flow);
   const bool is_too_long =
       flow != nullptr && flow->has_deadline && flow->steps.size() >= limits::kFlowStepsMax;
-  return FenceAt::Fact{state_.flows.FencedBy(key), flow != nullptr, is_too_long,
+  return FenceAt::Fact{state_.flows.FencedBy(asked.flow), flow != nullptr, is_too_long,
                        state_.flows.is_full(limits::kFlowsMax)};
 }
 

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
 
 #include "proxy/base/bytes.h"
 #include "proxy/base/check.h"
-#include "proxy/base/crypto/sha256.h"
+#include "proxy/base/crypto/hash.h"
 #include "proxy/base/http/http_message.h"
+#include "proxy/base/latest_texts.h"
 
 namespace recourse {
 namespace {
@@ -72,7 +74,14 @@ bool IsStopped(const FlowState& state) {
 }
 
 Digest FlowKeyOf(std::string_view caller, std::string_view flow) {
-  return Sha256Sum().Add("recourse-flow").AddPart(caller).AddPart(flow).End();
+  // Asked for at every row of a flow's steps.
+  constexpr std::size_t kTextBytes = 122, kFlows = 256;
+  std::string text;
+  text.reserve(kTextBytes);
+  text = "recourse-flow";
+  AppendPart(text, caller);
+  AppendPart(text, flow);
+  return LatestOf<Sha256, kTextBytes, kFlows>(text);
 }
 
 Digest UndoKeyOf(const Digest& forward, std::uint64_t operation) {

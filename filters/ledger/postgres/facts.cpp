@@ -208,7 +208,7 @@ VerbFacts::Maybe<bool> VerbFacts::Find(const KeyIsOver& asked) {
 }
 
 VerbFacts::Maybe<FenceAt::Fact> VerbFacts::Find(const FenceAt& asked) {
-  const StoredFlow* const flow = rows_.Flow(FlowKeyOf(asked.caller, asked.flow));
+  const StoredFlow* const flow = rows_.Flow(asked.flow);
   if (flow == nullptr) return std::nullopt;
   const bool is_there = flow->version != 0 && !IsFinal(flow->phase);
   const bool is_too_long = is_there && flow->has_deadline &&

@@ -16,7 +16,7 @@ Judged<std::uint64_t> FenceOf(const NewOperation& call, const FoundOperation* fo
   }
   const std::string_view caller = began ? began->caller : call.event.caller;
   const std::string_view flow = began ? began->flow : call.event.flow;
-  const auto fence = known.Get(FenceAt{std::string(caller), std::string(flow)});
+  const auto fence = known.Get(FenceAt{FlowKeyOf(caller, flow)});
   if (!fence) return std::unexpected(fence.error());
   if (found != nullptr) return call.passes_fence || !began ? 0 : (*fence)->fenced_by;
   if (!(*fence)->is_there && (*fence)->is_full) {

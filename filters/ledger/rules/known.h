@@ -161,7 +161,7 @@ struct FenceAt {
     bool is_too_long = false;  // it has a deadline, and as many steps as a flow may have
     bool is_full = false;      // no further flow can begin
   };
-  std::string caller, flow;
+  Digest flow{};  // FlowKeyOf
   friend bool operator==(const FenceAt&, const FenceAt&) = default;
 };
 // How long one more try of what had no effect has to wait; nullopt: it may go. Counts it.

@@ -235,7 +235,7 @@ std::string ApprovalApi::ObjectionTo(const Event& event, const std::string& body
   edited.request->body = body;
   const auto context = ApprovedCall(edited, parts_.policy());
   if (!context) return context.error();
-  const auto prepared = PrepareCall(**context, {});
+  const auto prepared = PrepareCall(**context, HmacKey({}));
   return prepared ? std::string() : RefusalDetail(**context, prepared.error());
 }
 

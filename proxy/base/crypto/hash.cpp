@@ -3,6 +3,7 @@
 #include <openssl/crypto.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "proxy/base/check.h"
@@ -19,12 +20,11 @@ std::string_view ViewOf(const HmacPad& pad) {
   return {reinterpret_cast<const char*>(pad.data()), pad.size()};
 }
 
-std::array<char, 8> SizeOfPart(std::string_view part) {
-  std::array<char, 8> size;
-  for (std::size_t i = 0; i < size.size(); ++i) {
-    size[i] = static_cast<char>(std::uint64_t{part.size()} >> (8 * i));
-  }
-  return size;
+constexpr std::size_t kSizeBytes = 8;
+
+// Little-endian hosts only (bytes.h).
+std::array<char, kSizeBytes> SizeOfPart(std::string_view part) {
+  return std::bit_cast<std::array<char, kSizeBytes>>(std::uint64_t{part.size()});
 }
 
 }  // namespace
@@ -40,8 +40,14 @@ Sha256Sum& Sha256Sum::Add(std::string_view data) {
 }
 
 Sha256Sum& Sha256Sum::AddPart(std::string_view part) {
-  const std::array<char, 8> size = SizeOfPart(part);
-  return Add({size.data(), size.size()}).Add(part);
+  const auto size = SizeOfPart(part);
+  std::array<char, 128> joined;
+  std::memcpy(joined.data(), size.data(), size.size());
+  if (part.size() > joined.size() - size.size()) {
+    return Add({joined.data(), size.size()}).Add(part);
+  }
+  // Each call of OpenSSL costs more than the copy of a short part.
+  return Add({joined.data(), size.size() + part.copy(joined.data() + size.size(), part.size())});
 }
 
 Digest Sha256Sum::End() {
@@ -135,7 +141,7 @@ std::optional<Digest> DigestFromHex(std::string_view hex) {
 }
 
 void AppendPart(std::string& out, std::string_view part) {
-  const std::array<char, 8> size = SizeOfPart(part);
+  const auto size = SizeOfPart(part);
   out.append(size.data(), size.size());
   out.append(part);
 }

@@ -4,11 +4,17 @@
 #include <array>
 
 #include "proxy/base/hex.h"
+#include "proxy/base/http/control_bytes.h"
 
 namespace recourse {
 namespace {
 
 char Lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; }
+
+// Most names differ in length already, which is seen without a call.
+bool AreAlike(std::string_view a, std::string_view b) {
+  return a.size() == b.size() && EqualsIgnoreCase(a, b);
+}
 
 std::string DecodeFormPart(std::string_view part) {
   std::string plain(part);
@@ -22,7 +28,7 @@ std::string DecodeFormPart(std::string_view part) {
 
 bool EqualsIgnoreCase(std::string_view a, std::string_view b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](char x, char y) { return Lower(x) == Lower(y); });
+                    [](char x, char y) { return x == y || Lower(x) == Lower(y); });
 }
 
 std::string ToLower(std::string_view text) {
@@ -33,7 +39,7 @@ std::string ToLower(std::string_view text) {
 
 const std::string* FindHeader(const Headers& headers, std::string_view name) {
   for (const auto& [field, value] : headers) {
-    if (EqualsIgnoreCase(field, name)) return &value;
+    if (AreAlike(field, name)) return &value;
   }
   return nullptr;
 }
@@ -44,7 +50,7 @@ void SetHeader(Headers& headers, std::string_view name, std::string_view value) 
 }
 
 void RemoveHeader(Headers& headers, std::string_view name) {
-  std::erase_if(headers, [&](const Header& field) { return EqualsIgnoreCase(field.first, name); });
+  std::erase_if(headers, [&](const Header& field) { return AreAlike(field.first, name); });
 }
 
 bool IsCredentialField(std::string_view name) {
@@ -59,10 +65,9 @@ bool IsCredentialField(std::string_view name) {
                                                            "x-amz-security-token",
                                                            "x-shopify-access-token"};
   static constexpr std::string_view kProxy = "proxy-";
-  return EqualsIgnoreCase(name.substr(0, kProxy.size()), kProxy) ||
-         std::any_of(kNames.begin(), kNames.end(), [name](std::string_view credential) {
-           return EqualsIgnoreCase(name, credential);
-         });
+  return AreAlike(name.substr(0, kProxy.size()), kProxy) ||
+         std::any_of(kNames.begin(), kNames.end(),
+                     [name](std::string_view credential) { return AreAlike(name, credential); });
 }
 
 bool IsToken(std::string_view text) {
@@ -78,14 +83,9 @@ bool IsToken(std::string_view text) {
                                       [](char c) { return kTable[static_cast<unsigned char>(c)]; });
 }
 
-// Every field that goes out is looked through, so without a branch for each byte.
 bool IsFieldValue(std::string_view text) {
-  unsigned controls = 0;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    controls |= static_cast<unsigned>((byte < 0x20 && byte != '\t') || byte == 0x7f);
-  }
-  return controls == 0;
+  const char* const end = text.data() + text.size();
+  return FindControl(text.data(), end, text.data()) == end;
 }
 
 bool PercentDecode(std::string_view text, std::string& out) {

@@ -6,6 +6,10 @@
 #include <cstring>
 #include <optional>
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 #include "proxy/base/hex.h"
 #include "proxy/base/json/json_canonical.h"
 #include "proxy/base/limits.h"
@@ -204,6 +208,10 @@ const Json* ItemAt(const Json& array, std::string_view reference) {
   return &array.items[index];
 }
 
+const Json* ChildOf(const Json& parent, std::string_view name) {
+  return parent.kind == Json::Kind::kArray ? ItemAt(parent, name) : parent.Find(name);
+}
+
 // "12e1" as 120 and "5e-1" as 0.5, unless that takes more than 64 characters.
 std::string PlainNumber(const std::string& normal) {
   static constexpr std::size_t kPlainBytesMax = 64;
@@ -250,10 +258,14 @@ const Json* AtPointer(const Json& root, std::string_view pointer) {
     if (pointer.front() != '/') return nullptr;
     pointer.remove_prefix(1);
     const std::size_t end = std::min(pointer.find('/'), pointer.size());
-    const std::optional<std::string> name = UnescapeReference(pointer.substr(0, end));
-    if (!name) return nullptr;
-    at = at->kind == Json::Kind::kArray ? ItemAt(*at, *name) : at->Find(*name);
+    const std::string_view reference = pointer.substr(0, end);
     pointer.remove_prefix(end);
+    if (reference.find('~') == std::string_view::npos) {
+      at = ChildOf(*at, reference);
+    } else {
+      const std::optional<std::string> name = UnescapeReference(reference);
+      at = name ? ChildOf(*at, *name) : nullptr;
+    }
   }
   return at;
 }
@@ -304,6 +316,24 @@ std::string ScalarText(const Json& object, std::string_view member) {
 
 namespace {
 
+#if defined(__SSE2__)
+// How many bytes of printable ASCII that need no escape `text` begins with; may stop before the
+// last fifteen.
+std::size_t PlainBeginning(std::string_view text) {
+  std::size_t at = 0;
+  for (; text.size() - at >= 16; at += 16) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(text.data() + at));
+    const __m128i control = _mm_cmpeq_epi8(_mm_min_epu8(bytes, _mm_set1_epi8(0x1f)), bytes);
+    const __m128i escaped = _mm_or_si128(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('"')),
+                                         _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\\')));
+    // The highest bit of a byte tells what is no ASCII.
+    const auto found = static_cast<unsigned>(
+        _mm_movemask_epi8(_mm_or_si128(bytes, _mm_or_si128(control, escaped))));
+    if (found != 0) return at + static_cast<std::size_t>(__builtin_ctz(found));
+  }
+  return at;
+}
+#else
 // Eight bytes of printable ASCII that need no escape. Borrows of the subtractions reach a byte only
 // from one that is told of itself.
 bool IsPlainWord(const char* bytes) {
@@ -316,16 +346,21 @@ bool IsPlainWord(const char* bytes) {
   return (found & kHighs) == 0;
 }
 
+std::size_t PlainBeginning(std::string_view text) {
+  std::size_t at = 0;
+  while (text.size() - at >= sizeof(std::uint64_t) && IsPlainWord(text.data() + at)) {
+    at += sizeof(std::uint64_t);
+  }
+  return at;
+}
+#endif
+
 }  // namespace
 
 void AppendJsonString(std::string& out, std::string_view text) {
   out.push_back('"');
   std::size_t run = 0;  // start of what needs no change and is not copied yet
-  for (std::size_t at = 0; at < text.size();) {
-    if (text.size() - at >= sizeof(std::uint64_t) && IsPlainWord(text.data() + at)) {
-      at += sizeof(std::uint64_t);
-      continue;
-    }
+  for (std::size_t at = PlainBeginning(text); at < text.size();) {
     const unsigned char byte = Byte(text[at]);
     if (byte >= 0x20 && byte < 0x80 && byte != '"' && byte != '\\') {
       ++at;
@@ -338,6 +373,7 @@ void AppendJsonString(std::string& out, std::string_view text) {
       at += AppendSequence(out, text.substr(at));
     }
     run = at;
+    at += PlainBeginning(text.substr(at));
   }
   out.append(text, run);
   out.push_back('"');

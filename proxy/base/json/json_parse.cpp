@@ -137,7 +137,7 @@ class Masker {
         at = *after;
         continue;
       }
-      if (auto read = TakeOther(c); !read) return read;
+      if (const std::string_view reason = TakeOther(c); !reason.empty()) return Malformed(reason);
       ++at;
     }
     return {};
@@ -178,30 +178,29 @@ class Masker {
     return end;
   }
 
-  Result<void> TakeOther(char c) {
+  // Empty, or why it may not stand there.
+  std::string_view TakeOther(char c) {
     switch (c) {
       case '[':
       case '{':
         // Checked before simdjson, whose own bound is 1,024.
-        if (++depth_ > limits::kJsonDepthMax) return Fail("nested too deeply");
+        if (++depth_ > limits::kJsonDepthMax) return "nested too deeply";
         return {};
       case ']':
       case '}':
-        if (depth_ == 0) return Fail("unbalanced brackets");
+        if (depth_ == 0) return "unbalanced brackets";
         --depth_;
         return {};
       case ',':
-        if (++commas_ >= limits::kJsonNodesMax) return Fail("too many values");
+        if (++commas_ >= limits::kJsonNodesMax) return "too many values";
         return {};
       default:
         // What may stand outside strings is blanks, ':' and the letters of true, false and null.
         // A byte order mark and a backslash, which would shift the quotes, end here.
         if (IsBlank(c) || c == ':' || (c >= 'a' && c <= 'z')) return {};
-        return Fail("unexpected character");
+        return "unexpected character";
     }
   }
-
-  static Result<void> Fail(std::string_view reason) { return Malformed(reason); }
 
   std::string_view text_;
   std::string& masked_;

@@ -1,5 +1,6 @@
-// Field names to ids, by length first: most names of a head are told apart by it alone.
+// Field names to ids: length and three letters of a name say which known name it can be at all.
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -9,151 +10,125 @@
 namespace recourse {
 namespace {
 
-// A word at a time, the last one overlapping the one before it.
-template <class Word, std::size_t kLength>
-bool IsInWords(const char* name, const char* literal) {
+// In lower case.
+struct KnownField {
+  std::string_view name;
+  FieldId id = FieldId::kOther;
+};
+constexpr KnownField kKnownFields[] = {
+    {"authorization", FieldId::kAuthorization},
+    {"baggage", FieldId::kBaggage},
+    {"connection", FieldId::kConnection},
+    {"content-encoding", FieldId::kContentEncoding},
+    {"content-length", FieldId::kContentLength},
+    {"content-type", FieldId::kContentType},
+    {"cookie", FieldId::kCookie},
+    {"date", FieldId::kDate},
+    {"expect", FieldId::kExpect},
+    {"forwarded", FieldId::kForwarded},
+    {"host", FieldId::kHost},
+    {"http2-settings", FieldId::kHttp2Settings},
+    {"idempotency-key", FieldId::kIdempotencyKey},
+    {"idempotent-replayed", FieldId::kRecourseOwn},
+    {"keep-alive", FieldId::kKeepAlive},
+    {"max-forwards", FieldId::kMaxForwards},
+    {"path-info", FieldId::kMethodOverride},
+    {"proxy-authenticate", FieldId::kProxyAuthenticate},
+    {"proxy-authorization", FieldId::kProxyAuthorization},
+    {"proxy-connection", FieldId::kProxyConnection},
+    {"recourse-flow", FieldId::kRecourseFlow},
+    {"recourse-intent", FieldId::kRecourseIntent},
+    {"recourse-session", FieldId::kRecourseSession},
+    {"script-name", FieldId::kMethodOverride},
+    {"set-cookie", FieldId::kSetCookie},
+    {"te", FieldId::kTe},
+    {"traceparent", FieldId::kTraceparent},
+    {"tracestate", FieldId::kTracestate},
+    {"trailer", FieldId::kTrailer},
+    {"transfer-encoding", FieldId::kTransferEncoding},
+    {"upgrade", FieldId::kUpgrade},
+    {"via", FieldId::kVia},
+    {"x-accel-redirect", FieldId::kAccelRedirect},
+    {"x-http-method", FieldId::kMethodOverride},
+    {"x-http-method-override", FieldId::kMethodOverride},
+    {"x-method", FieldId::kMethodOverride},
+    {"x-method-override", FieldId::kMethodOverride},
+    {"x-original-uri", FieldId::kMethodOverride},
+    {"x-original-url", FieldId::kMethodOverride},
+    {"x-override-url", FieldId::kMethodOverride},
+    {"x-real-ip", FieldId::kForwarded},
+    {"x-rewrite-url", FieldId::kMethodOverride},
+    {"x-script-name", FieldId::kMethodOverride},
+    {"x-sendfile", FieldId::kAccelRedirect},
+    {"x-traversal-path", FieldId::kMethodOverride},
+};
+
+constexpr std::size_t kFieldPlaces = 256;
+constexpr std::size_t PlaceOf(std::string_view name) {
+  const auto letter = [name](std::size_t at) {
+    return static_cast<std::size_t>(static_cast<unsigned char>(name.data()[at]) | 0x20);
+  };
+  const std::size_t size = name.size();
+  return (size + letter(0) * 5 + letter(size / 2) * 7 + letter(size - 1) * 13) % kFieldPlaces;
+}
+
+// One place for each of them: two that share one do not compile.
+constexpr auto kFieldAt = [] {
+  std::array<KnownField, kFieldPlaces> fields{};
+  for (const KnownField& field : kKnownFields) {
+    KnownField& place = fields[PlaceOf(field.name)];
+    if (!place.name.empty()) throw "PlaceOf has to be another one";
+    place = field;
+  }
+  return fields;
+}();
+
+// Whether `size` bytes of a name are those of `lower`, a word at a time, the last one overlapping
+// the one before it. Setting bit 0x20 maps no token byte other than its upper-case twin onto a
+// letter, a digit or '-'.
+template <class Word>
+bool IsInWords(const char* name, const char* lower, std::size_t size) {
   constexpr Word kBlanks = static_cast<Word>(0x2020'2020'2020'2020);
-  for (std::size_t at = 0;; at = std::min(at + sizeof(Word), kLength - sizeof(Word))) {
+  for (std::size_t at = 0;; at = std::min(at + sizeof(Word), size - sizeof(Word))) {
     Word is, wanted;
     std::memcpy(&is, name + at, sizeof is);
-    std::memcpy(&wanted, literal + at, sizeof wanted);
+    std::memcpy(&wanted, lower + at, sizeof wanted);
     if (static_cast<Word>(is | kBlanks) != wanted) return false;
-    if (at == kLength - sizeof(Word)) return true;
+    if (at == size - sizeof(Word)) return true;
   }
 }
 
-// `literal` in lower case. Setting bit 0x20 maps no token byte other than its upper-case twin onto
-// a letter, a digit or '-'.
-template <std::size_t kSize>
-bool Is(const char* name, const char (&literal)[kSize]) {
-  constexpr std::size_t kLength = kSize - 1;
-  if constexpr (kLength >= sizeof(std::uint64_t)) {
-    return IsInWords<std::uint64_t, kLength>(name, literal);
-  } else if constexpr (kLength >= sizeof(std::uint32_t)) {
-    return IsInWords<std::uint32_t, kLength>(name, literal);
-  } else {
-    return IsInWords<std::uint8_t, kLength>(name, literal);
+bool BeginsWith(std::string_view name, std::string_view lower) {
+  const std::size_t size = lower.size();
+  if (name.size() < size) return false;
+  if (size >= sizeof(std::uint64_t)) {
+    return IsInWords<std::uint64_t>(name.data(), lower.data(), size);
   }
+  if (size >= sizeof(std::uint32_t)) {
+    return IsInWords<std::uint32_t>(name.data(), lower.data(), size);
+  }
+  return IsInWords<std::uint8_t>(name.data(), lower.data(), size);
 }
 
 FieldId ByPrefix(std::string_view name) {
-  if (name.size() == 16 && Is(name.data(), "recourse-session")) return FieldId::kRecourseSession;
-  if (name.size() > 9 && Is(name.data(), "recourse-")) return FieldId::kRecourseOwn;
-  if (name.size() > 12 && Is(name.data(), "x-forwarded-")) return FieldId::kForwarded;
+  constexpr std::string_view kOurs = "recourse-", kForwarded = "x-forwarded-";
+  const char first = static_cast<char>(name.front() | 0x20);
+  if (first == 'r' && name.size() > kOurs.size() && BeginsWith(name, kOurs)) {
+    return FieldId::kRecourseOwn;
+  }
+  if (first == 'x' && name.size() > kForwarded.size() && BeginsWith(name, kForwarded)) {
+    return FieldId::kForwarded;
+  }
   return FieldId::kOther;
-}
-
-FieldId OfLength10(const char* name) {
-  if (Is(name, "connection")) return FieldId::kConnection;
-  if (Is(name, "keep-alive")) return FieldId::kKeepAlive;
-  if (Is(name, "set-cookie")) return FieldId::kSetCookie;
-  if (Is(name, "tracestate")) return FieldId::kTracestate;
-  if (Is(name, "x-sendfile")) return FieldId::kAccelRedirect;
-  return ByPrefix({name, 10});
-}
-
-FieldId OfLength13(const char* name) {
-  if (Is(name, "authorization")) return FieldId::kAuthorization;
-  if (Is(name, "recourse-flow")) return FieldId::kRecourseFlow;
-  if (Is(name, "x-http-method")) return FieldId::kMethodOverride;
-  if (Is(name, "x-script-name")) return FieldId::kMethodOverride;
-  if (Is(name, "x-rewrite-url")) return FieldId::kMethodOverride;
-  return ByPrefix({name, 13});
-}
-
-FieldId OfLength14To16(std::string_view name) {
-  const char* const text = name.data();
-  if (name.size() == 14) {
-    if (Is(text, "content-length")) return FieldId::kContentLength;
-    if (Is(text, "http2-settings")) return FieldId::kHttp2Settings;
-    if (Is(text, "x-original-url") || Is(text, "x-original-uri") || Is(text, "x-override-url")) {
-      return FieldId::kMethodOverride;
-    }
-  } else if (name.size() == 15) {
-    if (Is(text, "idempotency-key")) return FieldId::kIdempotencyKey;
-    if (Is(text, "recourse-intent")) return FieldId::kRecourseIntent;
-  } else {
-    if (Is(text, "content-encoding")) return FieldId::kContentEncoding;
-    if (Is(text, "proxy-connection")) return FieldId::kProxyConnection;
-    if (Is(text, "x-traversal-path")) return FieldId::kMethodOverride;
-    if (Is(text, "x-accel-redirect")) return FieldId::kAccelRedirect;
-  }
-  return ByPrefix(name);
-}
-
-FieldId OfLength17AndMore(std::string_view name) {
-  const char* const text = name.data();
-  switch (name.size()) {
-    case 17:
-      if (Is(text, "transfer-encoding")) return FieldId::kTransferEncoding;
-      if (Is(text, "x-method-override")) return FieldId::kMethodOverride;
-      break;
-    case 18:
-      if (Is(text, "proxy-authenticate")) return FieldId::kProxyAuthenticate;
-      break;
-    case 19:
-      if (Is(text, "proxy-authorization")) return FieldId::kProxyAuthorization;
-      if (Is(text, "idempotent-replayed")) return FieldId::kRecourseOwn;
-      break;
-    case 22:
-      if (Is(text, "x-http-method-override")) return FieldId::kMethodOverride;
-      break;
-    default:
-      break;
-  }
-  return ByPrefix(name);
-}
-
-FieldId UpToLength9(std::string_view name) {
-  const char* const text = name.data();
-  switch (name.size()) {
-    case 2:
-      return Is(text, "te") ? FieldId::kTe : FieldId::kOther;
-    case 3:
-      return Is(text, "via") ? FieldId::kVia : FieldId::kOther;
-    case 4:
-      if (Is(text, "host")) return FieldId::kHost;
-      return Is(text, "date") ? FieldId::kDate : FieldId::kOther;
-    case 6:
-      if (Is(text, "cookie")) return FieldId::kCookie;
-      return Is(text, "expect") ? FieldId::kExpect : FieldId::kOther;
-    case 7:
-      if (Is(text, "upgrade")) return FieldId::kUpgrade;
-      if (Is(text, "trailer")) return FieldId::kTrailer;
-      return Is(text, "baggage") ? FieldId::kBaggage : FieldId::kOther;
-    case 8:
-      return Is(text, "x-method") ? FieldId::kMethodOverride : FieldId::kOther;
-    case 9:
-      if (Is(text, "path-info")) return FieldId::kMethodOverride;
-      if (Is(text, "forwarded")) return FieldId::kForwarded;
-      return Is(text, "x-real-ip") ? FieldId::kForwarded : FieldId::kOther;
-    default:
-      return FieldId::kOther;
-  }
 }
 
 }  // namespace
 
 FieldId FieldIdOf(std::string_view name) {
-  const char* const text = name.data();
-  switch (name.size()) {
-    case 10:
-      return OfLength10(text);
-    case 11:
-      if (Is(text, "script-name")) return FieldId::kMethodOverride;
-      return Is(text, "traceparent") ? FieldId::kTraceparent : ByPrefix(name);
-    case 12:
-      if (Is(text, "content-type")) return FieldId::kContentType;
-      return Is(text, "max-forwards") ? FieldId::kMaxForwards : ByPrefix(name);
-    case 13:
-      return OfLength13(text);
-    case 14:
-    case 15:
-    case 16:
-      return OfLength14To16(name);
-    default:
-      return name.size() < 10 ? UpToLength9(name) : OfLength17AndMore(name);
-  }
+  if (name.empty()) return FieldId::kOther;
+  const KnownField& known = kFieldAt[PlaceOf(name)];
+  if (known.name.size() == name.size() && BeginsWith(name, known.name)) return known.id;
+  return ByPrefix(name);
 }
 
 }  // namespace recourse

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "proxy/base/http/control_bytes.h"
 #include "proxy/base/http/http_message.h"
 #include "proxy/net/http1/character_classes.h"
 #include "proxy/net/http1/head_scanner.h"
