@@ -36,6 +36,10 @@ struct Level {
   std::size_t line = 0;
   std::string key;
   Value value = Value::kNone;
+  std::size_t value_line = 0;   // of a plain value below its key
+  std::size_t entries = 1;      // so far, at this indent
+  std::size_t first_line = 0;   // of those
+  bool is_first_empty = false;  // it had no value when the second came
 };
 
 struct Bracket {
@@ -43,6 +47,8 @@ struct Bracket {
   std::size_t line, column;
   bool has_colon = false;  // since the last comma
 };
+
+constexpr std::string_view kNoKey = "no key: a line here is `key: value`; is a ': ' missing?";
 
 bool IsSpace(char c) { return c == ' ' || c == '\t'; }
 
@@ -75,7 +81,7 @@ class Scanner {
   void Fail(std::size_t line, std::size_t column, std::string message) {
     if (fault_) return;
     fault_ = YamlFault{
-        static_cast<int>(line) + 1, static_cast<int>(column) + 1, std::move(message), 0, 0, {}};
+        static_cast<int>(line) + 1, static_cast<int>(column) + 1, std::move(message), 0, 0, {}, {}};
     const bool is_inside = !levels_.empty() && lines_[line].indent > 0;
     const Level* const entry = !is_inside           ? nullptr
                                : levels_.size() > 1 ? &levels_[1]
@@ -158,10 +164,11 @@ class Scanner {
       if (text().substr(begin).starts_with('}') || text().substr(begin).starts_with(']')) {
         return Fail(at_, begin, std::string("this '") + first + "' closes nothing");
       }
-      return Fail(at_, begin, "no key: a line here is `key: value`; is a ': ' missing?");
+      return Fail(at_, begin, std::string(kNoKey));
     }
     if (goes_on) return NextLine();
     column_ = begin;
+    if (!is_item) top->value_line = at_;
     ScanValue();
   }
 
@@ -284,6 +291,12 @@ class Scanner {
   bool ScanFlowCharacter(std::vector<Bracket>& open, bool& begins_token, std::size_t indent) {
     const char c = here();
     const bool begins = std::exchange(begins_token, false);
+    if ((c == '{' || c == '[') && !begins) {
+      Fail(
+          at_, column_,
+          fmt::format("a ':' or a ',' is missing before this '{}', or quotes around the value", c));
+      return false;
+    }
     if (c == '{' || c == '[') {
       open.push_back({c, at_, column_});
       begins_token = true;
@@ -327,19 +340,14 @@ class Scanner {
   // An entry begins at the present column; false: it fits nothing.
   bool Enter(bool is_list, std::string key) {
     Level entry{column_, is_list, at_, std::move(key)};
+    entry.first_line = at_;
     if (levels_.empty()) {
       levels_.push_back(std::move(entry));
       return true;
     }
     const Level& top = levels_.back();
     const bool is_deeper = entry.indent > top.indent;
-    if (is_deeper && top.value != Level::Value::kNone) {
-      Fail(at_, column_,
-           fmt::format("deeper than line {}, which has its value already; give it the indent of "
-                       "the keys that it belongs to",
-                       top.line + 1));
-      return false;
-    }
+    if (is_deeper && top.value != Level::Value::kNone) return FailDeeper(entry), false;
     const bool is_list_of_key = entry.indent == top.indent && is_list && !top.is_list &&
                                 top.value == Level::Value::kNone && top.line != at_;
     if (is_deeper || is_list_of_key) {
@@ -350,12 +358,83 @@ class Scanner {
       return level.indent == entry.indent && level.is_list == is_list;
     });
     if (beside == levels_.rend()) return FailIndent(entry), false;
+    const bool had_entries = beside.base() != levels_.end();
     levels_.erase(beside.base(), levels_.end());
+    const Level& before = levels_.back();
+    entry.entries = before.entries + 1;
+    entry.first_line = before.first_line;
+    entry.is_first_empty = before.entries == 1 ? before.value == Level::Value::kNone && !had_entries
+                                               : before.is_first_empty;
     levels_.back() = std::move(entry);
     return true;
   }
 
+  // So many entries of that indent have their own entries at that other one.
+  std::ptrdiff_t CountBelow(std::size_t parent, std::size_t indent) const {
+    std::ptrdiff_t count = 0;
+    bool is_first = false;
+    for (const Line& line : lines_) {
+      if (line.is_blank) continue;
+      count += is_first && line.indent == indent;
+      is_first = line.indent == parent;
+    }
+    return count;
+  }
+
+  // Whether the first entry of a block stands wrong, and not the one at the present line: other
+  // blocks like it have the indent of this one, or those below do.
+  bool IsFirstMisplaced(std::size_t depth, std::size_t indent) const {
+    const Level& first = levels_[depth];
+    if (first.entries > 1) return first.is_first_empty && depth > 0 && indent < first.indent;
+    if (depth > 0) {
+      const std::size_t parent = levels_[depth - 1].indent;
+      const auto more = CountBelow(parent, indent) - CountBelow(parent, first.indent);
+      // It is counted itself.
+      if (more >= 0) return true;
+      if (more < -1) return false;
+    }
+    std::size_t like_this = 0;
+    for (std::size_t i = at_; i < lines_.size(); ++i) {
+      if (lines_[i].is_blank) continue;
+      if (depth > 0 && lines_[i].indent <= levels_[depth - 1].indent) break;
+      if (lines_[i].indent == first.indent && first.indent < indent) return false;
+      like_this += lines_[i].indent == indent;
+    }
+    return like_this > 1;
+  }
+
+  void FailFirst(const Level& first, std::size_t indent) {
+    Fail(first.first_line, first.indent,
+         fmt::format("{} space{} before it, but {} before the lines below that belong to the same",
+                     first.indent, first.indent == 1 ? "" : "s", indent));
+    // What stands below it goes with it, wherever it stands.
+    fault_->last_line = std::max(fault_->last_line, static_cast<int>(at_));
+  }
+
+  void FailDeeper(const Level& entry) {
+    const Level& top = levels_.back();
+    if (top.value_line > top.line && top.value == Level::Value::kPlain) {
+      return Fail(top.value_line, lines_[top.value_line].indent, std::string(kNoKey));
+    }
+    if (IsFirstMisplaced(levels_.size() - 1, entry.indent)) return FailFirst(top, entry.indent);
+    Fail(at_, column_,
+         fmt::format("deeper than line {}, which has its value already; give it the indent of the "
+                     "keys that it belongs to",
+                     top.line + 1));
+    if (levels_.size() == 1 && text().ends_with(':')) fault_->displaced = entry.key;
+  }
+
   void FailIndent(const Level& entry) {
+    const auto deeper = static_cast<std::size_t>(
+        std::ranges::find_if(levels_,
+                             [&](const Level& level) { return level.indent > entry.indent; }) -
+        levels_.begin());
+    for (const std::size_t depth : {deeper, deeper - 1}) {
+      if (depth < levels_.size() && levels_[depth].indent != entry.indent &&
+          IsFirstMisplaced(depth, entry.indent)) {
+        return FailFirst(levels_[depth], entry.indent);
+      }
+    }
     std::string accepted;
     for (const Level& level : levels_) {
       if (level.indent == entry.indent) {

@@ -43,6 +43,9 @@ void ReadPrincipal(MapReader& root, PolicyBuilder& draft) {
   }
 }
 
+constexpr std::array<std::string_view, 8> kSettings = {
+    "mode", "unlisted", "ledger", "quotas", "flow_rules", "tunnels", "principal", "callers"};
+
 // In which file a setting of the whole policy was found.
 using SeenIn = std::map<std::string_view, std::string>;
 
@@ -56,8 +59,7 @@ void ReadSettings(MapReader& root, PolicyBuilder& draft, SeenIn& seen, const std
       {"guard", UnlistedRule::kGuard},
       {"pass", UnlistedRule::kPass},
       {"deny", UnlistedRule::kDeny}};
-  for (const std::string_view name :
-       {"mode", "unlisted", "ledger", "quotas", "flow_rules", "tunnels", "principal", "callers"}) {
+  for (const std::string_view name : kSettings) {
     if (!root.Has(name)) continue;
     const auto [at, is_first] = seen.emplace(name, file);
     if (!is_first) {
@@ -105,6 +107,28 @@ void ForgetDamaged(YamlNode& root, const Damaged& damaged) {
   });
 }
 
+// What names a section, or a setting of the whole policy, but stands among the entries of a
+// section: it and all that follows belong elsewhere.
+void ForgetDisplaced(YamlNode& root, Problems& problems, Damaged& damaged) {
+  for (YamlNode::Member& section : root.members) {
+    const auto is_one_of = [](const auto& names, const std::string& name) {
+      return std::ranges::find(names, name) != names.end();
+    };
+    if (!is_one_of(kSections, section.name)) continue;
+    auto& entries = section.value.members;
+    const auto at = std::ranges::find_if(entries, [&](const YamlNode::Member& entry) {
+      return entry.value.kind != YamlNode::Kind::kMap &&
+             (is_one_of(kSections, entry.name) || is_one_of(kSettings, entry.name) ||
+              entry.name == "tests");
+    });
+    if (at == entries.end()) continue;
+    problems.Error(at->name_place, section.name + "." + at->name,
+                   "belongs to the whole policy; write it at the beginning of the line");
+    damaged.insert({section.name, at->name});
+    entries.erase(at, entries.end());
+  }
+}
+
 void Build(const std::vector<PolicySource>& sources, PolicyBuilder& draft, Problems& problems,
            std::deque<YamlNode>& trees) {
   std::vector<Sections> all;
@@ -116,6 +140,7 @@ void Build(const std::vector<PolicySource>& sources, PolicyBuilder& draft, Probl
     const std::size_t errors_before = problems.errors();
     YamlText read = ReadYamlText(file, source.text, problems);
     damaged.insert(read.damaged.begin(), read.damaged.end());
+    ForgetDisplaced(read.root, problems, damaged);
     ForgetDamaged(read.root, read.damaged);
     const YamlNode& tree = trees.emplace_back(std::move(read.root));
     if (read.damaged.contains("")) continue;

@@ -63,6 +63,8 @@ class TreeBuilder final : public YAML::EventHandler {
   YamlNode TakeRoot() { return std::move(root_); }
   bool is_too_deep() const { return levels_.size() >= kDepthMax; }
   Place start() const { return start_; }  // of the document
+  // The section in which an entry stands too far right; empty: none.
+  const std::string& displaced_in() const { return displaced_in_; }
 
  private:
   struct Level {
@@ -71,6 +73,7 @@ class TreeBuilder final : public YAML::EventHandler {
     std::string name;
     Place name_place;
     std::unordered_map<std::string, int> lines;  // where each name stood first
+    bool is_displaced = false;                   // what follows is no part of this map
   };
 
   Place PlaceOf(const YAML::Mark& mark) const { return {file_, mark.line + 1, mark.column + 1}; }
@@ -126,14 +129,32 @@ class TreeBuilder final : public YAML::EventHandler {
     }
     // A missing value has the place of whatever comes next; its name says more.
     if (node.kind == YamlNode::Kind::kNull) node.place = level.name_place;
+    if (!level.is_displaced) TakeMember(level, std::move(node));
+    level.has_name = false;
+  }
+  void TakeMember(Level& level, YamlNode node) {
     const auto [first, is_new] = level.lines.emplace(level.name, level.name_place.line);
-    if (!is_new) {
+    if (!is_new && IsBelowItsHead(level)) {
+      const YamlNode::Member head = std::move(level.node.members.back());
+      level.node.members.pop_back();
+      level.is_displaced = true;
+      displaced_in_ = levels_.front().name;
+      const std::string twice = std::exchange(level.name, head.name);
+      problems_.Error(
+          head.name_place, Key(),
+          "has no value, and " + twice + " below it is given twice; does it stand too far right?");
+    } else if (!is_new) {
       problems_.Error(level.name_place, Key(),
                       "given twice; first in line " + std::to_string(first->second));
     } else {
       level.node.members.push_back({level.name, level.name_place, std::move(node)});
     }
-    level.has_name = false;
+  }
+  // Whether the entry before has no value, as one has whose own lines became its neighbours.
+  static bool IsBelowItsHead(const Level& level) {
+    return !level.node.members.empty() &&
+           level.node.members.back().value.kind == YamlNode::Kind::kNull &&
+           level.node.members.back().name_place.line + 1 == level.name_place.line;
   }
 
   const std::size_t file_;
@@ -141,6 +162,7 @@ class TreeBuilder final : public YAML::EventHandler {
   std::vector<Level> levels_;
   YamlNode root_;
   Place start_;
+  std::string displaced_in_;
 };
 
 // Where the first byte stands that is not UTF-8; 0: nowhere.
@@ -207,6 +229,7 @@ std::optional<YamlFault> Parse(std::size_t file, const std::string& text, TreeBu
     if (!parser.HandleNextDocument(builder)) return std::nullopt;
     TreeBuilder rest(file, problems);
     if (parser.HandleNextDocument(rest)) {
+      if (auto fault = FindYamlFault(text, std::numeric_limits<int>::max())) return fault;
       problems.Error(rest.start(), "",
                      "a second document begins here; one document per file is accepted");
     }
@@ -219,7 +242,7 @@ std::optional<YamlFault> Parse(std::size_t file, const std::string& text, TreeBu
       if (fault) return fault;
     }
     return YamlFault{
-        line, has_place ? error.mark.column + 1 : 0, "not valid YAML: " + error.msg, 0, 0, {}};
+        line, has_place ? error.mark.column + 1 : 0, "not valid YAML: " + error.msg, 0, 0, {}, {}};
   }
 }
 
@@ -329,6 +352,7 @@ YamlText ReadYamlText(std::size_t file, std::string_view text, Problems& problem
     if (!fault) {
       problems = std::move(also);
       read.root = builder.TakeRoot();
+      if (!builder.displaced_in().empty()) read.damaged.insert(builder.displaced_in());
       return read;
     }
     // What only leaving out made of it is no fault of the writer's.
@@ -336,6 +360,7 @@ YamlText ReadYamlText(std::size_t file, std::string_view text, Problems& problem
       problems.Error({file, fault->line, fault->column}, "", fault->message);
     }
     read.damaged.insert(fault->section);
+    if (!fault->displaced.empty()) read.damaged.insert(fault->displaced);
     if (fault->first_line == 0) return read;
     LeaveOut(left, *fault);
   }

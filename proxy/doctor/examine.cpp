@@ -182,8 +182,8 @@ Check LookAtPolicy(const Setup& setup, const LoadedPolicy& loaded) {
                               loaded.policy->mode == Mode::kObserve ? "observe" : "enforce",
                               loaded.policy->backends.size(), loaded.policy->tools.size());
   } else {
-    check.found =
-        fmt::format("{} problems, the first: {}", problems.size(), problems.front().ToString());
+    check.found = fmt::format("{} problem{}, the first: {}", problems.size(),
+                              problems.size() == 1 ? "" : "s", problems.front().ToString());
     check.mend = fmt::format("recourse policy check {}{}", setup.policy,
                              setup.operators.empty() ? "" : " --operators " + setup.operators);
   }

@@ -56,6 +56,37 @@ TEST(YamlFault, AnIndentThatFitsNothingIsToldInItsOwnLine) {
   EXPECT_THAT(FaultOf("a:\n  b: 1\n  - c\n"), StartsWith("3:3: a list item among keys (line 2)"));
 }
 
+TEST(YamlFault, TheFirstOfABlockIsToldWhenTheOthersStandAlike) {
+  const std::string other = "  u:\n    match: GET b /u\n    effect: read\n";
+  const std::string wanted =
+      " spaces before it, but 4 before the lines below that belong to the same";
+  EXPECT_EQ(FaultOf(kHead + "  t:\n     match: GET b /x\n    effect: read\n" + other),
+            "6:6: 5" + wanted);
+  EXPECT_EQ(FaultOf(kHead + "  t:\n   match: GET b /x\n    effect: read\n" + other),
+            "6:4: 3" + wanted);
+  EXPECT_EQ(FaultOf(kHead + "  t:\n   match: GET b /x\n    effect: read\n    timeout: 1s\n"),
+            "6:4: 3" + wanted);
+  EXPECT_EQ(FaultOf("  version: 1\nmode: observe\n" + kHead.substr(kHead.find('b'))),
+            "1:3: 2 spaces before it, but 0 before the lines below that belong to the same");
+}
+
+TEST(YamlFault, OneOfManyThatStandsElsewhereIsToldItself) {
+  const std::string tool = "t:\n    match: GET b /x\n    effect: read\n";
+  EXPECT_THAT(FaultOf(kHead + "  " + tool + " u" + tool + "  v" + tool),
+              StartsWith("8:2: 1 spaces before it fit no line above"));
+  EXPECT_THAT(FaultOf(kHead + "  " + tool + " flows:\n  f: { tools: [ t ] }\n"),
+              StartsWith("8:2: 1 spaces before it fit no line above"));
+}
+
+TEST(YamlFault, ALineWithoutAColonIsToldThoughTheNextOneIsWhatTheParserMinds) {
+  for (const char* line : {"match GET b /x", "match:GET b /x"}) {
+    EXPECT_THAT(FaultOf(kHead + "  t:\n    " + line + "\n    effect: read\n"),
+                StartsWith("6:5: no key: "));
+  }
+  EXPECT_THAT(FaultOf("a: { b [ 1 ] }\n"), StartsWith("1:8: a ':' or a ',' is missing before"));
+  EXPECT_THAT(FaultOf("a: { b: x/{id} }\n"), StartsWith("1:11: a ':' or a ',' is missing before"));
+}
+
 TEST(YamlFault, AColonOrACommaTooFewOrTooMany) {
   EXPECT_THAT(FaultOf("version: 1\nmode enforce\nunlisted: {}\n"), StartsWith("2:1: no key: "));
   EXPECT_THAT(FaultOf("a:\n  reason: see: that\n"), StartsWith("2:14: a second ': ' in one line"));
@@ -148,6 +179,28 @@ TEST(YamlFault, WhatCannotBeReadIsToldAloneAndTheRestAsEver) {
       "p.yaml:3:11: error: this '[' is not closed; its ']' is missing\n"
       "p.yaml:5:16: error: a second ': ' in one line; put the value in quotes, or the key into a "
       "line of its own\n");
+  // An entry that became a neighbour of its own lines, and a section that did.
+  const std::string two = "  t:\n    match: GET b /x\n    effect: read\n";
+  EXPECT_EQ(
+      problems(head + two + "    u:\n    match: GET b /y\n    effect: read\n" +
+               "flows: { f: { tools: [ u ] } }\n"),
+      "p.yaml:8:5: error: tools.t.u: has no value, and match below it is given twice; does it "
+      "stand too far right?\n");
+  EXPECT_EQ(
+      problems("version: 1\n  backends:\n  b: { url: \"http://b\" }\ntools:\n" + two),
+      "p.yaml:2:3: error: deeper than line 1, which has its value already; give it the indent "
+      "of the keys that it belongs to\n");
+  EXPECT_EQ(
+      problems(head + two + "  flows:\n  f: { tools: [ t ] }\n" + "tests: [ { call: 1 } ]\n"),
+      "p.yaml:8:3: error: tools.flows: belongs to the whole policy; write it at the beginning "
+      "of the line\n");
+  EXPECT_EQ(
+      problems(head + "    t:\n    match: GET b /x\n    effect: read\n  u: { effect: read, "
+                      "match: GET b /y }\n  v: { effect: read, match: GET b /z }\n"),
+      "p.yaml:5:5: error: 4 spaces before it, but 2 before the lines below that belong to the "
+      "same\n");
+  EXPECT_THAT(problems(" version: 1\nmode: enforce\n" + head.substr(11)),
+              StartsWith("p.yaml:1:2: error: 1 space before it, but 0 before the lines below"));
   EXPECT_EQ(problems("version 1\nbackends: {}\n"),
             "p.yaml:1:1: error: no key: a line here is `key: value`; is a ': ' missing?\n");
 }
