@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <sstream>
+#include <utility>
 
 #include "policy/explain/explain.h"
 #include "policy/files/excerpt.h"
@@ -30,9 +32,9 @@ struct Checked {
   bool is_valid = false;  // and passes
 };
 
-Checked Check(const std::string& path, const FurtherCheck& further, bool is_strict) {
+Checked Check(PolicySources sources, const FurtherCheck& further, bool is_strict) {
   Checked made;
-  made.sources = ReadPolicyTwice(path);
+  made.sources = std::move(sources);
   made.loaded = LoadPolicyFiles(made.sources, TlsFiles::kCheck);
   made.problems = made.loaded.problems;
   if (further) {
@@ -122,7 +124,7 @@ std::string CheckJson(const std::string& path, const Checked& checked) {
 
 int RunPolicyCheck(const std::string& path, std::ostream& out, const FurtherCheck& further,
                    CheckOptions options) {
-  const Checked checked = Check(path, further, options.is_strict);
+  const Checked checked = Check(ReadPolicyTwice(path), further, options.is_strict);
   switch (options.form) {
     case CheckForm::kText:
       PrintText(path, checked, out);
@@ -135,6 +137,13 @@ int RunPolicyCheck(const std::string& path, std::ostream& out, const FurtherChec
       break;
   }
   return checked.is_valid ? 0 : kInvalid;
+}
+
+CheckedPolicy CheckPolicyFiles(const std::string& name, PolicySources sources) {
+  const Checked checked = Check(std::move(sources), {}, false);
+  std::ostringstream text;
+  PrintText(name, checked, text);
+  return {checked.errors, checked.warnings, checked.is_valid, std::move(text).str()};
 }
 
 }  // namespace recourse

@@ -28,6 +28,14 @@ using FurtherCheck = std::function<std::vector<PolicyProblem>(const LoadedPolicy
 int RunPolicyCheck(const std::string& path, std::ostream& out, const FurtherCheck& further = {},
                    CheckOptions options = {});
 
+struct CheckedPolicy {
+  std::size_t errors = 0, warnings = 0;
+  bool is_valid = false;
+  std::string text;  // as RunPolicyCheck prints it
+};
+// The same of files that are read already; `name` is what is said of them together.
+CheckedPolicy CheckPolicyFiles(const std::string& name, PolicySources sources);
+
 // Pure. `sources` are the files that the problems are about.
 std::string SarifOf(const PolicySources& sources, const std::vector<PolicyProblem>& problems);
 

@@ -5,7 +5,8 @@
 #include <optional>
 #include <set>
 #include <tuple>
-#include <unordered_map>
+
+#include "policy/suggest/told_names.h"
 
 namespace recourse {
 namespace {
@@ -24,34 +25,16 @@ std::vector<std::string> SplitPath(std::string_view path) {
   return segments;
 }
 
-// Where a value stood in an answer first, by backend and hash.
-struct FirstSeen {
-  std::int64_t wall_ms = 0;
-  std::string place;
-};
-using FirstAnswers = std::map<std::pair<std::string, std::uint64_t>, FirstSeen>;
-
-FirstAnswers FirstAnswersOf(const std::vector<Sighting>& seen) {
-  FirstAnswers first;
-  for (const Sighting& call : seen) {
-    for (const SeenValue& value : call.answer) {
-      if (value.kind == ValueKind::kWord) {
-        first.try_emplace({call.backend, value.hash}, FirstSeen{call.wall_ms, value.place});
-      }
-    }
-  }
-  return first;
-}
-
 class PathSorter {
+  using ByWord = std::map<std::string, std::vector<std::size_t>>;
+
  public:
-  explicit PathSorter(const std::vector<Sighting>& seen)
-      : seen_(seen), first_(FirstAnswersOf(seen)) {}
+  explicit PathSorter(const std::vector<Sighting>& seen) : seen_(seen), told_(seen) {}
 
   // Those calls have one backend and begin with `prefix`.
   void Sort(const std::vector<std::size_t>& calls, std::vector<std::string>& prefix) {
     const std::size_t depth = prefix.size();
-    std::map<std::string, std::vector<std::size_t>> by_word, by_method;
+    ByWord by_word, by_method;
     for (const std::size_t call : calls) {
       const Sighting& sighting = seen_[call];
       if (sighting.path.size() == depth) {
@@ -74,29 +57,54 @@ class PathSorter {
   std::vector<SeenTool> tools;
 
  private:
-  // Words that were told by answers before they stood in a path are names of things.
-  void Promote(std::size_t depth, std::map<std::string, std::vector<std::size_t>>& by_word) const {
-    std::map<std::string, std::vector<std::string>> words_of;  // by place
+  void Promote(std::size_t depth, ByWord& by_word) const {
+    std::set<std::string> names = ToldAlike(depth, by_word);
+    for (const auto& [word, of] : by_word) {
+      if (depth > 0 && !word.empty() && IsName(depth, word, by_word)) names.insert(word);
+    }
+    if (names.empty()) return;
+    for (const std::string& name : names) {
+      auto node = by_word.extract(name);
+      auto& ids = by_word[""];
+      ids.insert(ids.end(), node.mapped().begin(), node.mapped().end());
+    }
+    std::ranges::sort(by_word[""]);
+  }
+
+  // Words that were told by answers before they stood in a path, most of those there are.
+  std::set<std::string> ToldAlike(std::size_t depth, const ByWord& by_word) const {
+    std::map<std::string_view, std::set<std::string>> words_of;  // by place
     std::size_t words = 0;
     for (const auto& [word, of] : by_word) {
       if (word.empty()) continue;
       ++words;
-      const Sighting& call = seen_[of.front()];
-      const auto at = first_.find({call.backend, call.path[depth].hash});
-      if (at != first_.end() && at->second.wall_ms <= call.wall_ms) {
-        words_of[at->second.place].push_back(word);
-      }
+      const std::string_view place = told_.PlaceOf(seen_[of.front()], depth);
+      if (!place.empty()) words_of[place].insert(word);
     }
-    for (const auto& [place, names] : words_of) {
-      if (names.size() < kNamesMin || names.size() * 5 < words * 4) continue;
-      for (const std::string& name : names) {
-        auto node = by_word.extract(name);
-        auto& ids = by_word[""];
-        ids.insert(ids.end(), node.mapped().begin(), node.mapped().end());
-      }
-      std::ranges::sort(by_word[""]);
-      return;
+    for (auto& [place, names] : words_of) {
+      if (names.size() >= kNamesMin && names.size() * 5 >= words * 4) return std::move(names);
     }
+    return {};
+  }
+
+  bool IsName(std::size_t depth, const std::string& word, const ByWord& by_word) const {
+    const std::vector<std::size_t>& calls = by_word.at(word);
+    const auto is_told = [&](std::size_t call) { return told_.WasTold(seen_[call], depth); };
+    if (std::ranges::any_of(calls, is_told)) return true;
+    if (!EndsInNumber(word)) return false;
+    const auto is_like_it = [&](const auto& other) {
+      return other.first.empty() || (other.first != word && EndsInNumber(other.first) &&
+                                     other.first.size() == word.size() &&
+                                     other.first.starts_with(word.substr(0, word.size() - 1)));
+    };
+    // What is replaced or deleted is one thing.
+    const auto is_changed = [&](std::size_t call) {
+      const std::string& method = seen_[call].method;
+      return seen_[call].path.size() == depth + 1 &&
+             (method == "PUT" || method == "PATCH" || method == "DELETE");
+    };
+    return word.size() == 2 || std::ranges::any_of(by_word, is_like_it) ||
+           std::ranges::any_of(calls, is_changed);
   }
 
   static std::string CaptureFor(const std::vector<std::string>& prefix) {
@@ -105,7 +113,7 @@ class PathSorter {
   }
 
   const std::vector<Sighting>& seen_;
-  const FirstAnswers first_;
+  const ToldNames told_;
 };
 
 // Tools of MCP servers, by backend and name; those that a server has called read-only whenever it

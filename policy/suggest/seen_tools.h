@@ -39,7 +39,8 @@ inline std::string_view CaptureName(std::string_view segment) {
 }
 
 // `seen` is ordered by time. A word in a path counts as a name where several of them stood in
-// answers before, all at one place. By backend, path and method.
+// answers before, all at one place, or where one is shown to be (told_names.h). By backend, path
+// and method.
 std::vector<SeenTool> ToolsOf(const std::vector<Sighting>& seen,
                               const std::vector<KnownOperation>& known);
 

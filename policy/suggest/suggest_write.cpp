@@ -1,29 +1,11 @@
-#include <algorithm>
-#include <array>
 #include <set>
 
 #include "policy/import/import_text.h"
 #include "policy/suggest/suggest.h"
-#include "policy/uri/opposites.h"
+#include "policy/suggest/tool_verdict.h"
 
 namespace recourse {
 namespace {
-
-constexpr std::array<std::string_view, 8> kAsks{"search",  "query",    "lookup", "find",
-                                                "preview", "validate", "get",    "list"};
-
-constexpr std::array<std::string_view, 9> kChanges{
-    "cancel", "delete", "remove", "send", "create", "update", "approve", "reset", "confirm"};
-
-template <std::size_t N>
-bool IsCalledLike(const SeenTool& tool, const std::array<std::string_view, N>& words) {
-  if (tool.segments.empty()) return false;
-  const auto has = [&](const std::string& word) {
-    return std::ranges::find(words, word) != words.end();
-  };
-  if (tool.IsMcp()) return std::ranges::any_of(WordsOf(tool.segments.front()), has);
-  return has(tool.segments.back());
-}
 
 std::string CountOf(std::size_t count, std::string_view noun) {
   return std::to_string(count) + " " + std::string(noun) + (count == 1 ? "" : "s");
@@ -100,7 +82,7 @@ void WriteProbe(const SuggestedTool& tool, const SuggestedProbe& probe, std::str
   const std::string settle =
       "settle: { " + QuestionOf(probe) + ", happened: " + QuotedText(probe.happened) + " }";
   const std::string found = "found what was made after " + CountOf(probe.found, "intent");
-  if (tool.identity.identity == std::vector{probe.anchor}) {
+  if (IsProbeSure(tool)) {
     AddComment(out, found + "; add absent_after when you know how late a request may act");
     out += "    " + settle + "\n";
   } else {
@@ -129,16 +111,11 @@ std::string ToolTextOf(const SuggestedTool& tool) {
   out += "    match: " + QuotedText(seen.Match()) + "\n";
   if (seen.IsRead()) {
     AddComment(out, CountOf(seen.calls.size(), "call"));
-    if (seen.IsMcp()) {
-      AddComment(out, "CHECK: the server says readOnlyHint: true, which is believed here");
-    } else if (IsCalledLike(seen, kChanges)) {
-      AddComment(out, "CHECK: it is called like a change; if it is one, say effect: write");
-    }
-    return out + "    effect: read\n";
   }
-  if ((seen.method == "POST" || seen.IsMcp()) && IsCalledLike(seen, kAsks)) {
-    AddComment(out, "CHECK: it is called like a question; if it changes nothing, say effect: read");
+  if (const std::string_view doubt = EffectDoubtOf(seen); !doubt.empty()) {
+    AddComment(out, "CHECK: " + std::string(doubt));
   }
+  if (seen.IsRead()) return out + "    effect: read\n";
   out += "    effect: write\n";
   WriteIdentity(tool.identity, out);
   WriteLinks(tool, out);

@@ -144,51 +144,63 @@ std::string FlowNames(const Policy& policy) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
+std::string NothingToDrill(const DrillFindings& findings, const DrillOptions& options,
+                           const LoadedPolicy& loaded) {
+  std::string words;
+  for (const Skipped& skipped : findings.plan.skipped) {
+    words += "recourse: not drilled: " + skipped.what + ": " + skipped.why + "\n";
+  }
+  return words + "recourse: there is nothing to drill: " +
+         (options.flow.empty() ? "no write tool of the policy can be called by the drill"
+                               : "--flow '" + options.flow +
+                                     "' names no flow, or none that can be drilled; accepted: " +
+                                     FlowNames(*loaded.policy)) +
+         "\n";
+}
+
 }  // namespace
 
-int RunDrill(const DrillOptions& options, std::ostream& out, std::ostream& err) {
-  const PolicySources sources = ReadPolicyTwice(options.policy);
+std::expected<DrillFindings, std::string> PlayDrill(const PolicySources& sources,
+                                                    const DrillOptions& options,
+                                                    std::ostream& err) {
   const LoadedPolicy loaded = LoadPolicyFiles(sources);
   if (!loaded.ok()) {
-    for (const PolicyProblem& problem : loaded.problems) err << problem.ToString() << "\n";
-    err << "recourse: the policy " << options.policy << " has errors, see above\n";
-    return kExitDrillUsage;
+    std::string words;
+    for (const PolicyProblem& problem : loaded.problems) words += problem.ToString() + "\n";
+    return std::unexpected(words + "recourse: the policy " + options.policy +
+                           " has errors, see above\n");
   }
   DrillFindings findings{.policy = options.policy,
                          .plan = PlanDrill(*loaded.policy, options.flow),
+                         .loaded = loaded.policy,
                          .rows = {},
                          .doubts = options.doubts,
                          .is_observing = loaded.policy->mode == Mode::kObserve};
   for (DrillFlow& flow : findings.plan.flows) {
     for (Scenario& scenario : flow.scenarios) scenario.mishaps.doubts = options.doubts;
   }
-  if (findings.plan.flows.empty()) {
-    for (const Skipped& skipped : findings.plan.skipped) {
-      err << "recourse: not drilled: " << skipped.what << ": " << skipped.why << "\n";
-    }
-    err << "recourse: there is nothing to drill: "
-        << (options.flow.empty() ? "no write tool of the policy can be called by the drill"
-                                 : "--flow '" + options.flow +
-                                       "' names no flow, or none that can "
-                                       "be drilled; accepted: " +
-                                       FlowNames(*loaded.policy))
-        << "\n";
-    return kExitDrillUsage;
-  }
-  out << std::flush;
-  err << std::flush;
+  if (findings.plan.flows.empty())
+    return std::unexpected(NothingToDrill(findings, options, loaded));
   const auto stage = DrillStage::Make(options.tmp);
   auto copy = stage ? (*stage)->CopyPolicy(sources) : std::unexpected(stage.error());
-  if (!copy) {
-    err << "recourse: " << copy.error() << "\n";
-    return kExitDrillUsage;
-  }
+  if (!copy) return std::unexpected("recourse: " + copy.error() + "\n");
   const std::vector<PolicySource> files = ReadPolicyTwice(*copy).files;
   DrilledPolicy policy{*copy, files, LoadPolicyFiles({files, {}}, TlsFiles::kIgnore)};
   MakeTlsReady();
   Director(options, findings, **stage, std::move(policy), err).Run();
-  out << (options.json ? DrillJson(findings) : DrillTable(findings)) << std::flush;
-  return SumsOf(findings).is_kept() ? 0 : kExitDrillBroken;
+  return findings;
+}
+
+int RunDrill(const DrillOptions& options, std::ostream& out, std::ostream& err) {
+  out << std::flush;
+  err << std::flush;
+  const auto findings = PlayDrill(ReadPolicyTwice(options.policy), options, err);
+  if (!findings) {
+    err << findings.error();
+    return kExitDrillUsage;
+  }
+  out << (options.json ? DrillJson(*findings) : DrillTable(*findings)) << std::flush;
+  return SumsOf(*findings).is_kept() ? 0 : kExitDrillBroken;
 }
 
 }  // namespace recourse

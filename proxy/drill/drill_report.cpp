@@ -132,40 +132,6 @@ std::string Were(std::size_t count, std::string_view what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? " was" : "s were");
 }
 
-std::string Summary(const DrillFindings& findings) {
-  const DrillSums sums = SumsOf(findings);
-  const double seconds = static_cast<double>(findings.took.count()) / 1000.0;
-  const std::size_t made = findings.rows.size() - sums.not_run;
-  std::string out = fmt::format(
-      "\n{}: {} flow{}, {} run{}, {} kill{}, {} ended parked for a human, in {:.1f} s\n",
-      sums.is_kept()    ? "promise kept"
-      : sums.broken > 0 ? "PROMISE BROKEN"
-                        : "NOT PROVEN",
-      findings.plan.flows.size(), findings.plan.flows.size() == 1 ? "" : "s", made,
-      made == 1 ? "" : "s", sums.kills, sums.kills == 1 ? "" : "s", sums.parked, seconds);
-  if (sums.not_reached > 0) {
-    out += fmt::format("{} not reached: those runs made fewer commits\n",
-                       Were(sums.not_reached, "kill"));
-  }
-  if (sums.not_run > 0) {
-    out += fmt::format(
-        "{} not made, for want of time: give more with --timeout, or drill one flow at a time with "
-        "--flow\n",
-        Were(sums.not_run, "run"));
-  }
-  if (sums.broken > 0) {
-    out += fmt::format(
-        "{} BROKEN: an effect came twice, got lost, was not undone, or the log tells of "
-        "it "
-        "wrongly; the lines\nunder each table say which. {}\n",
-        sums.broken == 1 ? "1 run is" : fmt::format("{} runs are", sums.broken),
-        findings.doubts.any()
-            ? "That is what the promise rests on: make sure that what was doubted is true."
-            : "The backends did what the policy says of them: do not run it.");
-  }
-  return out;
-}
-
 void AppendRowJson(std::string& out, const DrillFindings& findings, const DrillRow& row) {
   const DrillFlow& flow = findings.plan.flows[row.flow];
   const DrillVerdict& verdict = row.result.verdict;
@@ -205,6 +171,40 @@ DrillSums SumsOf(const DrillFindings& findings) {
   return sums;
 }
 
+std::string DrillSummary(const DrillFindings& findings) {
+  const DrillSums sums = SumsOf(findings);
+  const double seconds = static_cast<double>(findings.took.count()) / 1000.0;
+  const std::size_t made = findings.rows.size() - sums.not_run;
+  std::string out = fmt::format(
+      "{}: {} flow{}, {} run{}, {} kill{}, {} ended parked for a human, in {:.1f} s\n",
+      sums.is_kept()    ? "promise kept"
+      : sums.broken > 0 ? "PROMISE BROKEN"
+                        : "NOT PROVEN",
+      findings.plan.flows.size(), findings.plan.flows.size() == 1 ? "" : "s", made,
+      made == 1 ? "" : "s", sums.kills, sums.kills == 1 ? "" : "s", sums.parked, seconds);
+  if (sums.not_reached > 0) {
+    out += fmt::format("{} not reached: those runs made fewer commits\n",
+                       Were(sums.not_reached, "kill"));
+  }
+  if (sums.not_run > 0) {
+    out += fmt::format(
+        "{} not made, for want of time: give more with --timeout, or drill one flow at a time with "
+        "--flow\n",
+        Were(sums.not_run, "run"));
+  }
+  if (sums.broken > 0) {
+    out += fmt::format(
+        "{} BROKEN: an effect came twice, got lost, was not undone, or the log tells of "
+        "it "
+        "wrongly; the lines\nunder each table say which. {}\n",
+        sums.broken == 1 ? "1 run is" : fmt::format("{} runs are", sums.broken),
+        findings.doubts.any()
+            ? "That is what the promise rests on: make sure that what was doubted is true."
+            : "The backends did what the policy says of them: do not run it.");
+  }
+  return out;
+}
+
 std::string DrillTable(const DrillFindings& findings) {
   std::string out = fmt::format(
       "Drill of {}: made-up calls, scripted backends on this machine, {} times as fast as life;\n"
@@ -226,7 +226,7 @@ std::string DrillTable(const DrillFindings& findings) {
   for (const Skipped& skipped : findings.plan.skipped) {
     out += fmt::format("    {}: {}\n", skipped.what, skipped.why);
   }
-  return out + Summary(findings);
+  return out + "\n" + DrillSummary(findings);
 }
 
 std::string DrillJson(const DrillFindings& findings) {

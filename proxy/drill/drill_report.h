@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,8 @@ struct DrillRow {
 struct DrillFindings {
   std::string policy;  // as it was named
   DrillPlan plan;
-  std::vector<DrillRow> rows;  // by flow, scenario and commit
+  std::shared_ptr<const Policy> loaded{};  // that the plan points into
+  std::vector<DrillRow> rows;              // by flow, scenario and commit
   Millis took{};
   Ambiguities doubts{};
   bool is_observing = false;  // the policy says observe; the drill enforced it
@@ -37,6 +39,8 @@ struct DrillSums {
 };
 DrillSums SumsOf(const DrillFindings& findings);
 
+// A line, and what to know of kills that did not come and of runs that broke.
+std::string DrillSummary(const DrillFindings& findings);
 std::string DrillTable(const DrillFindings& findings);
 std::string DrillJson(const DrillFindings& findings);
 

@@ -2,16 +2,15 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <optional>
+#include <string_view>
+#include <vector>
 
 #include "policy/explain/check.h"
 #include "policy/files/sources.h"
 #include "policy/import/openapi.h"
 #include "policy/suggest/suggest.h"
+#include "policy/suggest/tool_verdict.h"
 #include "proxy/base/limits.h"
 #include "proxy/config/config.h"
 #include "proxy/config/files.h"
@@ -61,81 +60,91 @@ OrWords<Suggestion> Infer(const SuggestOptions& options, std::ostream& err) {
   return SuggestTools(kept->seen, *known);
 }
 
-void TellSuggestion(const Suggestion& made, std::ostream& err) {
-  std::size_t writes = 0, identities = 0, undos = 0, probes = 0;
-  for (const SuggestedTool& tool : made.tools) {
-    if (tool.seen.IsRead()) continue;
-    ++writes;
-    identities += tool.identity.is_decided;
-    undos += tool.links.undo.has_value();
-    probes += tool.links.probe.has_value();
-  }
-  err << fmt::format(
-      "suggested: {} tools from {} calls ({} read, {} write); of the writes {} have "
-      "a decided identity, {} an undo, {} a probe; {} are listed already\n",
-      made.tools.size(), made.calls, made.tools.size() - writes, writes, identities, undos, probes,
-      made.listed);
-  for (const std::string& tool : made.left_out) err << "left out: " << tool << "\n";
-}
-
-// A directory that goes when this does.
-class TryDirectory {
- public:
-  TryDirectory() {
-    std::string name = (fs::temp_directory_path() / "recourse-suggest-XXXXXX").string();
-    if (::mkdtemp(name.data()) != nullptr) path_ = name;
-  }
-  TryDirectory(const TryDirectory&) = delete;
-  TryDirectory& operator=(const TryDirectory&) = delete;
-  ~TryDirectory() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
-  }
-  bool Add(const std::string& name, const std::string& text) const {
-    return !path_.empty() && WriteFileAtomically(path_ + "/" + name, text).has_value();
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
+// What became of it beside the policy in force.
+struct Trial {
+  std::string lines;    // of the verdict
+  std::string details;  // what the check and the drill said
+  std::string failed;   // why it does not hold; empty: it does
+  int exit_code = kExitOk;
 };
 
 // The policy in force with the suggestion beside it.
-bool FillIn(const TryDirectory& directory, const SuggestOptions& options, const std::string& text) {
-  const PolicySources sources = ReadPolicyTwice(options.policy);
+PolicySources Beside(const SuggestOptions& options, const std::string& text) {
+  PolicySources sources = ReadPolicyTwice(options.policy);
   std::error_code ignored;
-  std::size_t number = 0;
-  for (const PolicySource& source : sources.files) {
-    // What an earlier suggestion wrote there is replaced by this one.
-    const bool is_old =
-        !options.out_file.empty() && fs::equivalent(source.name, options.out_file, ignored);
-    if (is_old) continue;
-    const std::string name =
-        std::to_string(++number) + "-" + fs::path(source.name).filename().string();
-    const bool is_yaml = name.ends_with(".yaml") || name.ends_with(".yml");
-    if (!directory.Add(is_yaml ? name : name + ".yaml", source.text)) return false;
-  }
-  return number > 0 && directory.Add("suggested.yaml", text);
+  // What an earlier suggestion wrote there is replaced by this one.
+  std::erase_if(sources.files, [&](const PolicySource& source) {
+    return !options.out_file.empty() && fs::equivalent(source.name, options.out_file, ignored);
+  });
+  sources.files.push_back({options.out_file.empty() ? "suggested.yaml" : options.out_file, text});
+  return sources;
 }
 
-int TryOut(const SuggestOptions& options, const Suggestion& made, const std::string& text,
-           std::ostream& err) {
-  const TryDirectory directory;
-  if (!FillIn(directory, options, text)) {
-    err << "recourse: " << options.policy << " cannot be read, or a copy of it not be made\n";
-    return kExitUsage;
-  }
-  if (const int checked = RunPolicyCheck(directory.path(), err); checked != 0) return kExitRuntime;
-  const SuggestedReplay& replay = made.replay;
-  err << fmt::format(
-      "replay: {} writes, {} of them repeats; {} of those refused for other "
-      "arguments, {} another intent\n",
-      replay.writes, replay.repeats, replay.refused, replay.merged);
-  if (replay.merged > 0) return kExitRuntime;
-  if (options.skips_drill) return kExitOk;
+void TryDrill(const SuggestOptions& options, const PolicySources& sources, Trial& trial,
+              std::ostream& err) {
   DrillOptions drill;
-  drill.policy = directory.path();
-  return RunDrill(drill, err, err) == 0 ? kExitOk : kExitRuntime;
+  drill.policy = options.policy;
+  drill.tell_progress = options.tell_progress;
+  const auto findings = PlayDrill(sources, drill, err);
+  if (!findings) {
+    trial.lines += "  drill   none: no write can be called by it\n";
+    trial.details += findings.error();
+    return;
+  }
+  trial.lines += "  drill   " + DrillSummary(*findings);
+  trial.details += DrillTable(*findings);
+  if (SumsOf(*findings).is_kept()) return;
+  trial.failed = "the drill did not keep the promise";
+  trial.exit_code = kExitRuntime;
+}
+
+Trial TryOut(const SuggestOptions& options, const Suggestion& made, const std::string& text,
+             std::ostream& err) {
+  Trial trial;
+  const PolicySources sources = Beside(options, text);
+  const CheckedPolicy checked = CheckPolicyFiles(options.policy, sources);
+  trial.details = checked.text;
+  const auto counted = [](std::size_t count, std::string_view noun) {
+    return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+  };
+  trial.lines = fmt::format("  check   {} beside {}: {}, {}\n",
+                            checked.is_valid ? "valid" : "INVALID", options.policy,
+                            counted(checked.errors, "error"), counted(checked.warnings, "warning"));
+  if (!checked.is_valid) {
+    const bool is_read = sources.problems.empty();
+    trial.exit_code = is_read ? kExitRuntime : kExitUsage;
+    trial.failed = is_read ? "the policy is invalid with it, see below" : "no policy, see below";
+    return trial;
+  }
+  const SuggestedReplay& replay = made.replay;
+  trial.lines += fmt::format(
+      "  replay  {}, {}; {} of those refused for other arguments, {} another "
+      "intent\n",
+      counted(replay.writes, "write"), counted(replay.repeats, "repeat"), replay.refused,
+      replay.merged);
+  if (replay.merged > 0) {
+    trial.failed = "it takes two intents for one";
+    trial.exit_code = kExitRuntime;
+  } else if (!options.skips_drill) {
+    TryDrill(options, sources, trial, err);
+  }
+  return trial;
+}
+
+std::string VerdictOn(const SuggestOptions& options, const Suggestion& made, const Trial& trial) {
+  std::size_t reads = 0, undecided = 0;
+  for (const SuggestedTool& tool : made.tools) {
+    reads += tool.seen.IsRead();
+    undecided += VerdictOf(tool).must_decide;
+  }
+  const std::string word = options.policy.empty()  ? "not tried, as no --policy is named"
+                                : !trial.failed.empty() ? trial.failed
+                                                        : "it holds";
+  return fmt::format(
+      "verdict: {}; {} tools from {} calls ({} read, {} write), {} listed already; {} to decide "
+      "before enforce\n",
+      word, made.tools.size(), made.calls, reads, made.tools.size() - reads, made.listed,
+      undecided);
 }
 
 }  // namespace
@@ -147,14 +156,20 @@ int RunSuggest(const SuggestOptions& options, std::ostream& out, std::ostream& e
     return kExitUsage;
   }
   const std::string text = ToolsText(*made);
-  if (options.out_file.empty()) {
-    out << text << std::flush;
-  } else if (const auto written = WriteFileAtomically(options.out_file, text); !written) {
-    err << "recourse: " << written.error() << "\n";
-    return kExitUsage;
+  if (!options.out_file.empty()) {
+    if (const auto written = WriteFileAtomically(options.out_file, text); !written) {
+      err << "recourse: " << written.error() << "\n";
+      return kExitUsage;
+    }
   }
-  TellSuggestion(*made, err);
-  return options.policy.empty() ? kExitOk : TryOut(options, *made, text, err);
+  const Trial trial = options.policy.empty() ? Trial() : TryOut(options, *made, text, err);
+  err << VerdictOn(options, *made, trial) << VerdictLines(*made) << trial.lines;
+  const bool is_told = options.tells_details || !trial.failed.empty();
+  if (is_told) err << "\n" << trial.details;
+  if (!is_told && !trial.details.empty()) err << "--details tells what check and drill said\n";
+  err << std::flush;
+  if (options.out_file.empty()) out << text << std::flush;
+  return trial.exit_code;
 }
 
 }  // namespace recourse

@@ -1,5 +1,7 @@
 #include "proxy/suggest/suggest_command.h"
 
+#include <unistd.h>
+
 #include <iostream>
 #include <memory>
 
@@ -35,8 +37,11 @@ void AddSuggest(CLI::App& policy, int& exit_code) {
                       "OpenAPI description that names paths and operations");
   suggest->add_option("--out", options->out_file, "File for the tools. Without it: stdout");
   suggest->add_flag("--no-drill", options->skips_drill, "Do not drill the flows");
+  suggest->add_flag("--details", options->tells_details,
+                    "Print all that check and drill said, below the verdict");
   suggest->callback([options, since, &exit_code] {
     options->since = *ParseDuration(*since);
+    options->tell_progress = ::isatty(STDERR_FILENO) == 1;
     exit_code = RunSuggest(*options, std::cout, std::cerr);
   });
 }

@@ -61,9 +61,9 @@ void TrafficRecorder::Run() {
   for (bool stopping = false; !stopping;) {
     {
       std::unique_lock lock(mutex_);
+      // Those that come soon after others are written together.
+      wake_.wait_for(lock, kBetweenWrites, [this] { return stop_; });
       wake_.wait(lock, [this] { return stop_ || !queue_.empty(); });
-      // More calls come soon, and are written together.
-      wake_.wait_for(lock, std::chrono::milliseconds(100), [this] { return stop_; });
       stopping = stop_;
       batch.swap(queue_);
       queued_bytes_ = 0;

@@ -2,6 +2,7 @@
 // disk holds a call.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -29,6 +30,8 @@ class TrafficRecorder {
   void Add(SeenCall call);
 
  private:
+  // Who reads the file misses no call that ended longer ago, but for the time of one write.
+  static constexpr std::chrono::milliseconds kBetweenWrites{20};
   static constexpr std::size_t kQueueBytesMax = 8 * 1024 * 1024;
   static constexpr std::size_t kFileBytesMax = 8 * 1024 * 1024;  // of two
   void Run();

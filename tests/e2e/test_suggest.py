@@ -9,6 +9,7 @@ from support import demo_apis, rawhttp
 from support.mcp import Fixture
 from support.mcp_wire import Modern, rpc
 from support.recourse import Recourse, run_cli
+from support.waiting import wait_until
 
 INTENTS = 25
 KINDS = {
@@ -78,6 +79,11 @@ class Traffic:
                 self.call("desk", "POST", f"/bookings/{booking}/cancel")
                 self.tools.call("cancel_order", {"id": ordered})
                 assert self.call("shop", "GET", f"/orders/{order}").status == 404
+            # Of these there is one only, so that nothing but its answer tells its name.
+            if n == INTENTS - 1:
+                night = self.call("desk", "POST", "/nights", b"{}").json()["id"]
+                assert night.isalpha(), "no shape tells that it is a name"
+                assert self.call("desk", "DELETE", f"/nights/{night}").status == 204
 
 
 def policy(doubles, mode):
@@ -108,6 +114,9 @@ def observed(doubles, tmp_path_factory):
     directory = tmp_path_factory.mktemp("observed")
     with Recourse(directory, policy(doubles, "observe")) as running:
         Traffic(running.port, doubles).day()
+        # The last call of the day is there while the process runs on.
+        wait_until(lambda: "nights.delete" in run_cli(
+            "policy", "suggest", "--data", running.data).stdout)  # fmt: skip
         assert running.stop() == 0, running.stderr()[-4000:]
     return running
 
@@ -171,11 +180,40 @@ def test_what_is_not_decided_is_said_with_its_counts(suggested):
     assert tools["create_order"]["undo"]["arguments"] == {"id": "{external_ref}"}
 
 
-def test_the_suggestion_was_checked_replayed_and_drilled(suggested):
-    said = suggested[1]
-    assert "suggested: " in said and ": valid, version " in said
-    assert " 0 another intent\n" in said
-    assert "promise kept: " in said
+def test_one_thing_that_was_deleted_is_no_word_of_its_path(suggested):
+    tools = yaml.safe_load(suggested[0].read_text())["tools"]
+    assert tools["nights.delete"]["match"] == "DELETE desk /nights/{id}"
+
+
+def test_the_verdict_comes_first_with_a_line_for_each_tool(suggested):
+    tools = yaml.safe_load(suggested[0].read_text())["tools"]
+    lines = suggested[1].splitlines()
+    assert lines[0].startswith(f"verdict: it holds; {len(tools)} tools from "), lines[0]
+    undecided = [name for name, tool in tools.items() if tool.get("undo") == "undecided"]
+    assert lines[0].endswith(f"; {len(undecided)} to decide before enforce")
+    said = {line.split()[0]: line for line in lines[1 : 1 + len(tools)]}
+    assert set(said) == set(tools)
+    assert [name for name in said if "undo undecided" in said[name]] == undecided
+    check, replay, drill = lines[1 + len(tools) : 4 + len(tools)]
+    assert check.startswith("  check   valid beside ")
+    assert replay.startswith("  replay  ") and replay.endswith(" 0 another intent")
+    assert drill.startswith("  drill   promise kept: ")
+    assert len(lines) <= len(tools) + 6, suggested[1]
+
+
+def test_details_are_for_who_asks_or_when_it_does_not_hold(observed, tmp_path):
+    arguments = ["policy", "suggest", "--data", observed.data, "--no-drill"]
+    asked = run_cli(*arguments, "--policy", observed.policy_path, "--details")
+    verdict, details = asked.stderr.split("\n\n", 1)
+    assert asked.returncode == 0 and verdict.startswith("verdict: it holds")
+    assert "suggested.yaml:" in details and ": valid, version " in details
+    broken = tmp_path / "broken.yaml"
+    broken.write_text(observed.policy_path.read_text() + "flow: {}\n")
+    failed = run_cli(*arguments, "--policy", broken)
+    assert failed.returncode == 1 and failed.stderr.startswith("verdict: the policy is invalid")
+    assert f"{broken}:" in failed.stderr and "did you mean" in failed.stderr
+    missing = run_cli(*arguments, "--policy", tmp_path / "none.yaml")
+    assert missing.returncode == 2 and "none.yaml" in missing.stderr
 
 
 def test_nothing_that_was_sent_is_readable_on_disk(observed):

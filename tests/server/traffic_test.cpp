@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 
 #include "proxy/traffic/traffic_recorder.h"
 
@@ -222,6 +223,21 @@ TEST_F(TrafficFileTest, WhatIsRecordedIsReadBackAndSaysNothingInClear) {
   EXPECT_EQ(back.body[0].hash, whole.body[0].hash);
   EXPECT_EQ(back.body[0].kind, ValueKind::kWord);
   EXPECT_EQ(back.answer.size(), whole.answer.size());
+}
+
+// `recourse policy suggest` may be asked right after the last call.
+TEST_F(TrafficFileTest, EachCallCanBeReadThoughNoMoreComesAndNobodyStops) {
+  TrafficRecorder recorder(directory_, "secret", random_);
+  for (std::size_t calls = 1; calls <= 3; ++calls) {
+    recorder.Add(Order("{}"));
+    std::size_t read = 0;
+    for (int i = 0; i < 1'000'000 && read < calls; ++i) {
+      const auto kept = ReadTraffic(directory_, TrafficKeys("secret"), 0);
+      read = kept ? kept->seen.size() : 0;
+      std::this_thread::yield();
+    }
+    ASSERT_EQ(read, calls);
+  }
 }
 
 TEST_F(TrafficFileTest, LinesOfAnotherSecretAndBrokenOnesAreCountedAndLeftOut) {

@@ -80,6 +80,8 @@ class Desk(Demo):
         ("GET /bookings/([^/]+)", "get"),
         ("POST /bookings/([^/]+)/cancel", "end"),
         ("POST /tickets", "ticket"),
+        ("POST /nights", "night"),
+        ("DELETE /nights/([^/]+)", "delete"),
     )
 
     def book(self, _, body):
@@ -87,6 +89,15 @@ class Desk(Demo):
 
     def ticket(self, _, body):
         return self.make("t", body, state="new")
+
+    def night(self, _, __):
+        self.things["midsummer"] = {"id": "midsummer"}
+        self.happened("midsummer")
+        return 201, self.things["midsummer"]
+
+    def delete(self, _, __, name):
+        self.remove(name, (404, {"error": "not found"}))
+        return 204, None
 
 
 def now(attempt):

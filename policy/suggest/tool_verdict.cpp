@@ -1,0 +1,115 @@
+#include "policy/suggest/tool_verdict.h"
+
+#include <algorithm>
+#include <array>
+
+#include "policy/import/import_text.h"
+#include "policy/uri/opposites.h"
+
+namespace recourse {
+namespace {
+
+constexpr std::array<std::string_view, 8> kAsks{"search",  "query",    "lookup", "find",
+                                                "preview", "validate", "get",    "list"};
+
+constexpr std::array<std::string_view, 9> kChanges{
+    "cancel", "delete", "remove", "send", "create", "update", "approve", "reset", "confirm"};
+
+template <std::size_t N>
+bool IsCalledLike(const SeenTool& tool, const std::array<std::string_view, N>& words) {
+  if (tool.segments.empty()) return false;
+  const auto has = [&](const std::string& word) {
+    return std::ranges::find(words, word) != words.end();
+  };
+  if (tool.IsMcp()) return std::ranges::any_of(WordsOf(tool.segments.front()), has);
+  return has(tool.segments.back());
+}
+
+constexpr std::string_view kNotDecided = "not decided: ";
+
+// "7 of 25".
+std::string PartOf(std::size_t part, std::size_t whole) {
+  return std::to_string(part) + " of " + std::to_string(whole);
+}
+
+void JudgeIdentity(const SuggestedIdentity& identity, ToolVerdict& verdict) {
+  if (!identity.is_decided) {
+    std::string_view why = identity.why;
+    if (why.starts_with(kNotDecided)) why.remove_prefix(kNotDecided.size());
+    verdict.open.push_back("identity (" + std::string(why) + ")");
+    return;
+  }
+  verdict.holds.push_back("identity of " + std::to_string(identity.intents) + " intents, " +
+                          std::to_string(identity.repeats) + " repeats");
+}
+
+void JudgeLinks(const SuggestedTool& tool, ToolVerdict& verdict) {
+  const SuggestedLinks& links = tool.links;
+  if (links.undo) {
+    verdict.holds.push_back("undo " + links.undo->request + " of " +
+                            PartOf(links.undo->taken_back, links.undo->of));
+  } else if (!tool.takes_back.empty()) {
+    verdict.open.push_back("undo: none, as it takes back " + tool.takes_back);
+  } else {
+    verdict.open.push_back("undo undecided, as no call seen takes it back");
+    verdict.must_decide = true;
+  }
+  if (!links.probe) return;
+  auto& to = IsProbeSure(tool) ? verdict.holds : verdict.open;
+  to.push_back("probe found " + std::to_string(links.probe->found));
+}
+
+std::string Joined(const std::vector<std::string>& parts) {
+  std::string out;
+  for (const std::string& part : parts) out += (out.empty() ? "" : "; ") + CommentText(part);
+  return out;
+}
+
+}  // namespace
+
+std::string_view EffectDoubtOf(const SeenTool& seen) {
+  if (seen.IsRead()) {
+    if (seen.IsMcp()) return "the server says readOnlyHint: true, which is believed here";
+    return IsCalledLike(seen, kChanges)
+               ? "it is called like a change; if it is one, say effect: write"
+               : "";
+  }
+  return (seen.method == "POST" || seen.IsMcp()) && IsCalledLike(seen, kAsks)
+             ? "it is called like a question; if it changes nothing, say effect: read"
+             : "";
+}
+
+bool IsProbeSure(const SuggestedTool& tool) {
+  return tool.links.probe && tool.identity.identity == std::vector{tool.links.probe->anchor};
+}
+
+ToolVerdict VerdictOf(const SuggestedTool& tool) {
+  ToolVerdict verdict;
+  verdict.holds.push_back((tool.seen.IsRead() ? "read, " : "write, ") +
+                          std::to_string(tool.seen.calls.size()) +
+                          (tool.seen.calls.size() == 1 ? " call" : " calls"));
+  if (!tool.seen.IsRead()) {
+    JudgeIdentity(tool.identity, verdict);
+    JudgeLinks(tool, verdict);
+  }
+  if (const auto doubt = EffectDoubtOf(tool.seen); !doubt.empty()) verdict.open.emplace_back(doubt);
+  return verdict;
+}
+
+std::string VerdictLines(const Suggestion& suggestion) {
+  std::size_t width = 0;
+  for (const SuggestedTool& tool : suggestion.tools) width = std::max(width, tool.name.size());
+  std::string out;
+  for (const SuggestedTool& tool : suggestion.tools) {
+    const ToolVerdict verdict = VerdictOf(tool);
+    const std::string open = verdict.open.empty() ? "" : "; OPEN: " + Joined(verdict.open);
+    out += "  " + tool.name + std::string(width - tool.name.size() + 2, ' ') +
+           Joined(verdict.holds) + open + "\n";
+  }
+  for (const std::string& tool : suggestion.left_out) {
+    out += "  left out: " + CommentText(tool) + "\n";
+  }
+  return out;
+}
+
+}  // namespace recourse

@@ -1,0 +1,27 @@
+// What holds of a suggested tool, and what is left to a person; in words. Pure.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "policy/suggest/suggest.h"
+
+namespace recourse {
+
+// Why its effect may be another than its method says; empty: nothing speaks for that.
+std::string_view EffectDoubtOf(const SeenTool& seen);
+
+// Whether it asks for all of the identity: one that asks for a part may find another call's.
+bool IsProbeSure(const SuggestedTool& tool);
+
+struct ToolVerdict {
+  std::vector<std::string> holds, open;
+  bool must_decide = false;  // before `mode: enforce` takes it
+};
+ToolVerdict VerdictOf(const SuggestedTool& tool);
+
+// A line for each tool, its name first.
+std::string VerdictLines(const Suggestion& suggestion);
+
+}  // namespace recourse
