@@ -1,19 +1,16 @@
 """OpenMetrics for scrapers that ask for it: its grammar, its exemplars, and a real Prometheus that
 takes both."""
 
-import json
 import re
 import secrets
-import subprocess
-import urllib.error
 import urllib.request
 
 import pytest
 
 from support import flows, rawhttp
 from support.collector import Collector
-from support.prometheus import Scrape, check_metrics
-from support.recourse import WAIT_MAX, Recourse, environment
+from support.prometheus import Prometheus, Scrape, check_metrics
+from support.recourse import WAIT_MAX, Recourse
 from support.waiting import wait_until
 
 TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
@@ -115,49 +112,9 @@ def test_both_formats_tell_the_same(traced):
         plain.sum("recourse_http_requests_total", "orders.create")
 
 
-class Prometheus:
-    """A real one that scrapes this process, and keeps exemplars."""
-
-    def __init__(self, directory, port):
-        config = directory / "prometheus.yml"
-        config.write_text(json.dumps({
-            "global": {"scrape_interval": "1s", "scrape_timeout": "1s"},
-            "scrape_configs": [{"job_name": "recourse",
-                                "static_configs": [{"targets": [f"127.0.0.1:{port}"]}]}]}))
-        self.log = directory / "log"
-        with self.log.open("w") as log:
-            self.process = subprocess.Popen(
-                ["prometheus", f"--config.file={config}", f"--storage.tsdb.path={directory}/data",
-                 "--web.listen-address=127.0.0.1:0", "--enable-feature=exemplar-storage"],
-                stderr=log, env=environment())  # fmt: skip
-
-    def __enter__(self):
-        listens = re.compile(r'msg="Listening on" address=(\S+)')
-        found = wait_until(lambda: listens.search(self.log.read_text()), self.log.read_text)
-        self.address = found[1]
-        wait_until(self.is_ready, self.log.read_text)
-        return self
-
-    def is_ready(self):
-        try:
-            with urllib.request.urlopen(f"http://{self.address}/-/ready", timeout=WAIT_MAX):
-                return True
-        except urllib.error.HTTPError:
-            return False
-
-    def __exit__(self, *_):
-        self.process.terminate()
-        self.process.wait(WAIT_MAX)
-
-    def get(self, path):
-        url = f"http://{self.address}/api/v1/{path}"
-        with urllib.request.urlopen(url, timeout=WAIT_MAX) as answer:
-            return json.load(answer)["data"]
-
-
 def test_a_real_prometheus_takes_it_and_finds_the_trace_of_a_slow_bucket(traced, tmp_path):
     running, agent = traced
-    with Prometheus(tmp_path, running.ports["probes"]) as prometheus:
+    with Prometheus(tmp_path, {"recourse": running}) as prometheus:
         def exemplars():
             query = "query_exemplars?query=recourse_http_request_duration_seconds_bucket"
             return prometheus.get(f"{query}&start=0&end=9999999999")

@@ -1,9 +1,13 @@
-"""Reads what /metrics says, and asks Prometheus' own tool about it."""
+"""Reads what /metrics says, and asks Prometheus' own tool about it, and a real Prometheus."""
 
+import json
 import re
 import subprocess
+import urllib.error
+import urllib.request
 
-from support.recourse import WAIT_MAX
+from support.recourse import WAIT_MAX, environment
+from support.waiting import wait_until
 
 SAMPLE = re.compile(r'([a-z_]+)(?:\{(.*)\})? (\S+)')
 LABEL = re.compile(r'([a-z_]+)="([^"]*)"')
@@ -83,3 +87,46 @@ class Scrape:
             for of, labels, value in family.samples
             if of == suffix and set(values) <= set(labels.values())
         )
+
+
+class Prometheus:
+    """A real one that scrapes these processes every second, and keeps exemplars. `processes`:
+    each by what the label `instance` says."""
+
+    def __init__(self, directory, processes):
+        config = directory / "prometheus.yml"
+        config.write_text(json.dumps({
+            "global": {"scrape_interval": "1s", "scrape_timeout": "1s"},
+            "scrape_configs": [{"job_name": "recourse",
+                                "static_configs": [
+                {"targets": [f"127.0.0.1:{one.ports['probes']}"], "labels": {"instance": name}}
+                for name, one in processes.items()]}]}))  # fmt: skip
+        self.log = directory / "log"
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(
+                ["prometheus", f"--config.file={config}", f"--storage.tsdb.path={directory}/data",
+                 "--web.listen-address=127.0.0.1:0", "--enable-feature=exemplar-storage"],
+                stderr=log, env=environment())  # fmt: skip
+
+    def __enter__(self):
+        listens = re.compile(r'msg="Listening on" address=(\S+)')
+        found = wait_until(lambda: listens.search(self.log.read_text()), self.log.read_text)
+        self.address = found[1]
+        wait_until(self.is_ready, self.log.read_text)
+        return self
+
+    def is_ready(self):
+        try:
+            with urllib.request.urlopen(f"http://{self.address}/-/ready", timeout=WAIT_MAX):
+                return True
+        except urllib.error.HTTPError:
+            return False
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait(WAIT_MAX)
+
+    def get(self, path):
+        url = f"http://{self.address}/api/v1/{path}"
+        with urllib.request.urlopen(url, timeout=WAIT_MAX) as answer:
+            return json.load(answer)["data"]
