@@ -37,8 +37,8 @@ BENCHMARK(ReadBody);
 
 // Argument: 1 with an identity of the policy, 0 from all arguments.
 void WriteKey(benchmark::State& state) {
-  const std::string secret(32, 's'), name = "bench.order", caller = "local", path = "/orders",
-                                     unverified;
+  const HmacKey secret(std::string(32, 's'));
+  const std::string name = "bench.order", caller = "local", path = "/orders", unverified;
   const HttpRequest request = Order();
   const std::vector<std::pair<std::string, std::string>> none;
   Tool tool;
