@@ -13,7 +13,7 @@ struct YamlFault {
   std::string message;       // what is wrong and what to do
   // The lines to leave out so that the rest can be read: the entry of a section that it is in.
   int first_line = 0, last_line = 0;
-  std::string section;  // the key at the left margin that it is under; empty: it is at the margin
+  std::string section;    // the key at the left margin that it is under; empty: it is at the margin
   std::string displaced;  // another such key among those lines, which only stands too far right
 };
 

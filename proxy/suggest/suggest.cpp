@@ -138,8 +138,8 @@ std::string VerdictOn(const SuggestOptions& options, const Suggestion& made, con
     undecided += VerdictOf(tool).must_decide;
   }
   const std::string word = options.policy.empty()  ? "not tried, as no --policy is named"
-                                : !trial.failed.empty() ? trial.failed
-                                                        : "it holds";
+                           : !trial.failed.empty() ? trial.failed
+                                                   : "it holds";
   return fmt::format(
       "verdict: {}; {} tools from {} calls ({} read, {} write), {} listed already; {} to decide "
       "before enforce\n",
