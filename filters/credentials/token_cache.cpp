@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstdint>
 
+#include "proxy/base/backoff.h"
 #include "proxy/base/crypto/hash.h"
 #include "proxy/base/json/json.h"
 #include "proxy/base/post_job.h"
@@ -101,9 +102,8 @@ void TokenCache::Put(const std::string& name,
     entry.next_try = now + limits::kTokenAgainFirst;
   } else {
     entry.why = fetched.error();
-    const int doublings = std::min(entry.failures++, 10);
     entry.next_try =
-        now + std::min(limits::kTokenAgainFirst * (1 << doublings), limits::kTokenAgainMax);
+        now + BackoffBound({limits::kTokenAgainFirst, limits::kTokenAgainMax}, ++entry.failures);
   }
   const Token token = fetched ? Token(fetched->text) : Token(std::unexpected(entry.why));
   for (auto& [executor, told] : std::exchange(entry.waiting, {})) {

@@ -1,5 +1,6 @@
 #include "filters/retry/retry_policy.h"
 
+#include "proxy/base/backoff.h"
 #include "proxy/base/limits.h"
 
 namespace recourse {
@@ -16,9 +17,7 @@ std::optional<Millis> PlanRetry(const RetryInputs& inputs) {
   if (!IsWorthRepeating(inputs.error) || inputs.attempts >= limits::kUnsentAttemptsMax) {
     return std::nullopt;
   }
-  const Millis interval = limits::kUnsentBackoffFirst * (1 << (inputs.attempts - 1));
-  const Millis half = interval / 2;
-  const Millis wait = half + Millis(inputs.jitter % static_cast<std::uint32_t>(half.count() + 1));
+  const Millis wait = Backoff({limits::kUnsentBackoffFirst}, inputs.attempts, inputs.jitter);
   if (inputs.deadline != MonoTime{} && inputs.now + wait >= inputs.deadline) return std::nullopt;
   return wait;
 }

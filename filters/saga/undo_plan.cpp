@@ -10,6 +10,7 @@
 #include "filters/ledger/model/row_id.h"
 #include "policy/template/late_reference.h"
 #include "policy/undo/put_back.h"
+#include "proxy/base/backoff.h"
 
 namespace recourse {
 namespace {
@@ -219,12 +220,8 @@ std::optional<UndoVerdict> JudgeState(const Event& step, const std::expected<Sna
 }
 
 Millis UndoPause(int attempts, std::optional<int> retry_after_s, std::uint32_t jitter) {
-  const int doublings = std::clamp(attempts - 1, 0, 20);
-  const Millis interval =
-      std::min<Millis>(limits::kUndoBackoffFirst * (1 << doublings), limits::kUndoBackoffMax);
-  const Millis half = interval / 2;
   const Millis drawn =
-      half + Millis(static_cast<std::int64_t>(jitter) % std::max<std::int64_t>(1, half.count()));
+      Backoff({limits::kUndoBackoffFirst, limits::kUndoBackoffMax}, attempts, jitter);
   const Millis asked = retry_after_s ? Millis(std::int64_t{*retry_after_s} * 1'000) : Millis(0);
   return std::max(drawn, std::min<Millis>(asked, limits::kUndoBackoffMax));
 }

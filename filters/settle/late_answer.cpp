@@ -7,6 +7,7 @@
 #include "filters/call/outcome.h"
 #include "filters/call/stored_response.h"
 #include "filters/settle/probe.h"
+#include "proxy/base/backoff.h"
 
 namespace recourse {
 namespace {
@@ -118,11 +119,7 @@ std::optional<Transition> DoneTransition(
 }
 
 Millis TaskPause(const TaskPace& pace, int asked, std::uint32_t jitter) {
-  const int doublings = std::clamp(asked, 0, 16);
-  const Millis interval =
-      std::min(limits::kProbeBackoffFirst * (1 << doublings), limits::kProbeBackoffMax);
-  const Millis half = interval / 2;
-  Millis pause = half + Millis(jitter % static_cast<std::uint32_t>(half.count() + 1));
+  Millis pause = Backoff({limits::kProbeBackoffFirst, limits::kProbeBackoffMax}, asked + 1, jitter);
   if (pace.life) pause = std::min(pause, std::max(*pace.life / 4, limits::kSettleTick));
   return std::max(pause, pace.poll);
 }

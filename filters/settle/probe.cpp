@@ -9,6 +9,7 @@
 #include "filters/settle/absence.h"
 #include "policy/template/late_reference.h"
 #include "policy/undo/put_back.h"
+#include "proxy/base/backoff.h"
 #include "proxy/base/crypto/hash.h"
 #include "proxy/base/json/json_span.h"
 
@@ -153,11 +154,8 @@ bool AbsenceCounts(const SettleRule& rule, const ProbeHistory& history, MonoTime
 
 Millis ProbePause(const SettleRule& rule, const ProbeHistory& history, MonoTime now,
                   std::uint32_t jitter) {
-  const int doublings = std::clamp(history.probes - 1, 0, 16);
-  const Millis interval =
-      std::min(limits::kProbeBackoffFirst * (1 << doublings), limits::kProbeBackoffMax);
-  const Millis half = interval / 2;
-  Millis pause = half + Millis(jitter % static_cast<std::uint32_t>(half.count() + 1));
+  Millis pause =
+      Backoff({limits::kProbeBackoffFirst, limits::kProbeBackoffMax}, history.probes, jitter);
   if (rule.absent_after && history.answers_absent < limits::kProbesAbsentMin) {
     const Millis left = std::chrono::ceil<Millis>(history.since + *rule.absent_after - now);
     if (left > Millis(0)) pause = std::min(pause, std::max(left, limits::kSettleTick));

@@ -5,31 +5,17 @@
 #include <string>
 #include <string_view>
 
-#include "policy/model/route_table.h"
 #include "proxy/exchange/call_trace.h"
 #include "proxy/exchange/ingress.h"
 #include "proxy/exchange/request_caller.h"
+#include "proxy/exchange/route.h"
 #include "proxy/exchange/services.h"
 #include "proxy/exchange/traffic_tap.h"
 #include "proxy/net/http1/message_head.h"
 
 namespace recourse {
 
-class EndpointLane;
 class Observation;
-
-// What the router has found for a request. What is a view is one of its head, or of `scratch`.
-struct Route {
-  EndpointPlace place;
-  RouteMatch match;
-  std::string scratch;
-  std::string_view path, query;   // as they came; a query begins with "?"
-  int forwards_left = -1;         // Max-Forwards for the next hop; -1: none
-  bool is_guarded = false;        // a write that the ledger keeps
-  bool is_observed = false;       // the policy says observe
-  bool sends_once = false;        // a fresh connection, and no second attempt
-  EndpointLane* judge = nullptr;  // of what is observed, by its body; nullptr: the head says all
-};
 
 // One at a time on a connection of HTTP/1.1, and kept for the next one. Belongs to one I/O thread.
 struct ServedRequest {

@@ -1,11 +1,10 @@
 #include "proxy/telemetry/otlp_exporter.h"
 
 #include <algorithm>
-#include <array>
-#include <cstring>
 #include <utility>
 
 #include "policy/model/url.h"
+#include "proxy/base/backoff.h"
 #include "proxy/base/log/log.h"
 #include "proxy/base/post_job.h"
 #include "proxy/config/files.h"
@@ -106,7 +105,6 @@ Task<void> OtlpExporter::Run() {
 
 Task<void> OtlpExporter::Deliver(std::span<const Span> spans) {
   const std::string body = OtlpBody(spans, resource_, parts_.clock.WallNow(), parts_.clock.Now());
-  Millis pause = kBackoffFirst;
   for (int tries = 1;; ++tries) {
     const auto verdict = co_await Post(body);
     if (verdict && verdict->kind == ExportVerdict::Kind::kTaken) {
@@ -126,19 +124,14 @@ Task<void> OtlpExporter::Deliver(std::span<const Span> spans) {
       parts_.count(Result::kDropped, spans.size());
       co_return;
     }
-    co_await Rest(pause);
-    pause *= 2;
+    co_await Rest(tries);
   }
 }
 
-// Half of the pause and a random part of the other half; less when the process ends.
-Task<void> OtlpExporter::Rest(Millis pause) {
-  std::array<unsigned char, sizeof(std::uint32_t)> raw{};
-  parts_.random.Fill(raw);
-  std::uint32_t jitter = 0;
-  std::memcpy(&jitter, raw.data(), raw.size());
-  const auto half = static_cast<std::uint32_t>(pause.count() / 2);
-  const MonoTime end = parts_.clock.Now() + Millis(half + jitter % (half + 1));
+// Less when the process ends.
+Task<void> OtlpExporter::Rest(int failures) {
+  const MonoTime end =
+      parts_.clock.Now() + Backoff({kBackoffFirst}, failures, Jitter(parts_.random));
   while (parts_.clock.Now() < end && !finishing_) {
     co_await thread_.SleepUntil(std::min(end, parts_.clock.Now() + kTick));
   }

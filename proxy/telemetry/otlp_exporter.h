@@ -50,7 +50,7 @@ class OtlpExporter {
   Task<void> Run();
   Task<void> Deliver(std::span<const Span> spans);
   Task<recourse::Result<ExportVerdict>> Post(const std::string& body);
-  Task<void> Rest(Millis pause);
+  Task<void> Rest(int failures);
   void Tell(const std::string& trouble);
 
   const Parts parts_;

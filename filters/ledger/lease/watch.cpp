@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "proxy/base/backoff.h"
 #include "proxy/base/lease_limits.h"
 
 namespace recourse {
@@ -23,9 +24,8 @@ Millis ListEvery(std::size_t processes, bool is_open) {
 }
 
 Millis ReconnectPause(int failures, std::uint32_t jitter) {
-  Millis bound = limits::kReconnectPauseFirst;
-  for (int i = 1; i < failures && bound < limits::kReconnectPauseMax; ++i) bound *= 2;
-  bound = std::min<Millis>(bound, limits::kReconnectPauseMax);
+  const Millis bound =
+      BackoffBound({limits::kReconnectPauseFirst, limits::kReconnectPauseMax}, failures);
   return Millis(jitter % static_cast<std::uint32_t>(bound.count() + 1));
 }
 
