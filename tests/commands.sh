@@ -225,6 +225,14 @@ cmd_soak() {
   exec env PYTHONDONTWRITEBYTECODE=1 "$PYTHON" tests/soak.py --hours "$1"
 }
 
+cmd_fleet() {
+  install_packages "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
+  if [[ " $* " == *" --patroni "* ]]; then install_packages "${CLUSTER_PACKAGES[@]}"; fi
+  build dev recourse
+  exec env PYTHONDONTWRITEBYTECODE=1 RECOURSE_BIN="$PWD/build/dev/recourse" \
+    "$PYTHON" tests/fleet "$@"
+}
+
 # Processes are killed in these tests, so each counts into a file that it maps, and many into one.
 cmd_coverage() {
   install_test_packages

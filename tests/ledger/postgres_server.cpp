@@ -25,7 +25,12 @@
 namespace recourse {
 namespace {
 
-constexpr const char* kPrograms = "/usr/lib/postgresql/15/bin/";
+// Another version can be named.
+std::string Program(std::string_view name) {
+  const char* const programs = std::getenv("RECOURSE_POSTGRES");
+  return (programs != nullptr ? std::string(programs) : "/usr/lib/postgresql/15/bin") + "/" +
+         std::string(name);
+}
 constexpr std::string_view kReady = "ready to accept connections";
 
 // PostgreSQL refuses to run as root.
@@ -57,9 +62,9 @@ class PostgresServer {
       if (chown(directory_.path().c_str(), user->pw_uid, user->pw_gid) != 0) Fail("chown", "");
     }
     const std::string data = directory_.data();
-    Run({std::string(kPrograms) + "initdb", "-D", data, "-A", "trust", "-U", "recourse", "-E",
+    Run({Program("initdb"), "-D", data, "-A", "trust", "-U", "recourse", "-E",
          "UTF8", "--locale=C", "--no-sync", "--no-instructions"});
-    Serve({std::string(kPrograms) + "postgres", "-D", data, "-k", directory_.path(), "-c",
+    Serve({Program("postgres"), "-D", data, "-k", directory_.path(), "-c",
            "listen_addresses=", "-c", "fsync=off", "-c", "full_page_writes=off", "-c",
            "shared_buffers=32MB", "-c", "max_connections=60", "-c", "logging_collector=off"});
   }

@@ -63,7 +63,7 @@ BANNED_CODE = [
      "await Timer::SleepUntil"),
     (r"\b(secure_)?getenv\b",
      r"proxy/main\.cpp|proxy/base/crash_point\.cpp|proxy/config/|"
-     r"tests/(power_loss|sim|differential)/",
+     r"tests/(power_loss|sim|differential)/|tests/ledger/postgres_server\.cpp",
      "take the value from the configuration"),
     (r"\b(system_clock::now|gettimeofday|clock_gettime|time\s*\(\s*(nullptr|NULL|0)\s*\))",
      r"proxy/base/clock\.|proxy/base/log/log\.cpp|filters/ledger/lease/boot_time\.cpp|bench/",

@@ -35,13 +35,14 @@ class Campaign:
     intent is under way, and for good.
     """
 
-    def __init__(self, double, directory, policy, name, agents, seed, routes=ROUTES):
+    def __init__(self, double, directory, policy, name, agents, seed, routes=ROUTES,
+                 recourse=None):  # fmt: skip
         self.double = double
         self.name = name
         self.agents = agents
         self.routes = routes
         self.random = random.Random(f"{seed}-{name}")
-        self.recourse = Recourse(directory, policy)
+        self.recourse = recourse or Recourse(directory, policy)
         self.history = History(os.path.join(directory, "history.jsonl"))
         self.hits = os.path.join(directory, "hits")
         self.bounds = Bounds()

@@ -36,6 +36,15 @@ UNDO_STEPS = {
 }
 
 
+def flow_policy(double, deadline, **more):
+    # Each kill costs the undo that it met an attempt, and one undo may meet all of them.
+    text = policy(
+        double, deadline=f"deadline: {deadline}, on_deadline: undo",
+        absent_after=ABSENT_AFTER, undo="attempts: 100", **more,
+    )  # fmt: skip
+    return text + "flow_rules: { undos_per_second: 50 }\n"
+
+
 class Checkout:
     """One flow: what its agent will do, how far it is, and what it was told."""
 
@@ -74,14 +83,10 @@ class Checkout:
 class FlowCampaign(Campaign):
     """`is_storm`: orders fail, too, and calls race their own duplicates."""
 
-    def __init__(self, double, directory, name, agents, seed, deadline="1s", is_storm=False):
-        # Each kill costs the undo that it met an attempt, and one undo may meet all of them.
-        text = policy(
-            double, deadline=f"deadline: {deadline}, on_deadline: undo",
-            absent_after=ABSENT_AFTER, undo="attempts: 100",
-        )  # fmt: skip
-        text += "flow_rules: { undos_per_second: 50 }\n"
-        super().__init__(double, directory, text, name, agents, seed)
+    def __init__(self, double, directory, name, agents, seed, deadline="1s", is_storm=False,
+                 recourse=None):  # fmt: skip
+        text = flow_policy(double, deadline)
+        super().__init__(double, directory, text, name, agents, seed, recourse=recourse)
         self.open = collections.deque()
         self.all = []
         self.next_break = 0.0

@@ -13,6 +13,8 @@ from .recourse import START_MAX, STOP_MAX
 from .waiting import wait_until
 
 PROGRAMS = pathlib.Path("/usr/lib/postgresql/15/bin")
+# Of the server alone: another version, say.
+SERVER_PROGRAMS = pathlib.Path(os.environ.get("RECOURSE_POSTGRES", PROGRAMS))
 
 
 def as_another_user(command):
@@ -26,16 +28,17 @@ def as_another_user(command):
 class Postgres:
     """One server; every `database()` is a fresh one with an address of its own."""
 
-    def __init__(self):
-        self.folder = tempfile.mkdtemp(prefix="recourse-pg-")
+    def __init__(self, place=None, settings=()):
+        self.settings = [word for setting in settings for word in ("-c", setting)]
+        self.folder = tempfile.mkdtemp(prefix="recourse-pg-", dir=place)
         self.data = os.path.join(self.folder, "data")
         self.log = os.path.join(self.folder, "log")
         if os.geteuid() == 0:
             user = pwd.getpwnam("postgres")
             os.chown(self.folder, user.pw_uid, user.pw_gid)
         self.process, self.databases = None, 0
-        self.run("initdb", "-D", self.data, "-A", "trust", "-U", "recourse", "-E", "UTF8",
-                 "--locale=C", "--no-sync")  # fmt: skip
+        self.run(SERVER_PROGRAMS / "initdb", "-D", self.data, "-A", "trust", "-U", "recourse",
+                 "-E", "UTF8", "--locale=C", "--no-sync")  # fmt: skip
 
     def run(self, program, *arguments):
         done = subprocess.run(
@@ -52,9 +55,9 @@ class Postgres:
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
                 as_another_user([
-                    str(PROGRAMS / "postgres"), "-D", self.data, "-k", self.folder,
+                    str(SERVER_PROGRAMS / "postgres"), "-D", self.data, "-k", self.folder,
                     "-c", "listen_addresses=", "-c", "fsync=off", "-c", "full_page_writes=off",
-                    "-c", "shared_buffers=32MB",
+                    "-c", "shared_buffers=32MB", *self.settings,
                 ]),
                 cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip

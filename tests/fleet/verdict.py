@@ -1,0 +1,112 @@
+"""The verdict over a fleet's run: what the database holds, what the backends did, and what the
+agents were told. It shares no code with the product."""
+
+import datetime
+
+INVARIANTS = {
+    "I1": "what was acknowledged is there; at most one effect for each call",
+    "I2": "a row of it was committed before a backend saw anything",
+    "I3": "a success that was told is one effect",
+    "I4": "one answer for each call, from every pod",
+    "I5": "what was told to be not executed had no effect; nothing of a stream after its end",
+    "I6": "what the ledger says happened did",
+    "I7": "what is unknown had a fault, and is found out where that is possible",
+    "I8": "a broken flow is undone once, in reverse, or parked",
+    "I9": "no undo without its effect, none after it; an approval starts one dispatch",
+    "I10": "streams have no gaps and their hashes chain; undos keep their pace",
+    "I11": "what is gated is sent by a human's word; an owner that was lost proves nothing",
+    "I12": "rows are whole and in a legal order",
+    "I13": "at rest nothing is left open; what was said stands nowhere as plain text",
+    "L1": "nothing waits for somebody who is gone",
+    "L2": "reads are answered whatever the database does",
+    "L3": "who lives is not taken for dead",
+}
+# What no pod may have written anywhere but sealed: it stands in each body.
+MARKER = b'"client_ref"'
+# Statements that find nothing, and of which invariant that would be a breach.
+NOTHING = (
+    ("I10", "a stream has gaps", """
+     SELECT s.stream, s.head, s.base, count(e.number), max(e.number) FROM stream s
+     JOIN event e ON e.stream = s.stream GROUP BY s.stream, s.head, s.base
+     HAVING max(e.number) <> s.head OR count(*) <> s.head - s.base"""),
+    ("I4", "an operation has no row, or another", """
+     SELECT o.key, o.last_stream, o.last_number, o.phase, e.phase FROM operation o
+     LEFT JOIN event e ON e.stream = o.last_stream AND e.number = o.last_number
+     WHERE o.op_number > 0 AND o.flags & 14 = 0
+     AND (e.key IS DISTINCT FROM o.key OR e.phase <> o.phase)"""),
+    ("I4", "a call that was begun is not in its table", """
+     SELECT e.stream, e.number FROM event e WHERE e.key IS NOT NULL AND e.op_stream = e.stream
+     AND e.op_number = e.number AND NOT EXISTS (SELECT FROM operation o WHERE o.key = e.key)"""),
+    ("I5", "rows of a stream after another took over what it was sending", """
+     SELECT t.stream, t.number, d.stream, max(l.number) FROM event t
+     JOIN event d ON d.stream = t.prev_stream AND d.number = t.prev_number
+     JOIN event l ON l.stream = d.stream AND l.place > t.place
+     WHERE d.phase = 5 AND t.stream <> d.stream GROUP BY t.stream, t.number, d.stream"""),
+    ("I13", "a call is still being sent", """
+     SELECT op_stream, op_number FROM operation WHERE phase = 5"""),
+    ("L1", "a stream that nobody has taken over", """
+     SELECT stream, state, taken_by FROM stream WHERE state = 2"""),
+    ("L1", "work whose owner is gone", """
+     SELECT w.kind, w.stream, w.number, w.owner FROM work w LEFT JOIN stream s
+     ON s.stream = w.owner WHERE w.owner IS NOT NULL AND s.state IS DISTINCT FROM 1"""),
+)  # fmt: skip
+
+
+def of_database(database, streams):
+    """Breaches, as lines. `streams`: those that a fault may have ended."""
+    found = []
+    for invariant, what, statement in NOTHING:
+        rows = database.sql(statement)
+        found += [f"{invariant} {what}: {row}" for row in rows[:5]]
+    for stream, by in database.sql("SELECT stream, taken_by FROM stream WHERE taken_by > 0"):
+        if int(stream) not in streams:
+            found.append(f"L3 stream {stream} was taken over by {by}, and its pod lived")
+    return found
+
+
+def of_owners(events):
+    """A lost owner says nothing about what became of its call."""
+    return [f"I11 {event['path']}: {event['phase']} because its owner was lost"
+            for event in events
+            if event["cause"] == "owner_lost" and event["phase"] != "UNCERTAIN"]  # fmt: skip
+
+
+def of_files(paths):
+    """Bodies stand in none of them."""
+    found = []
+    for path in paths:
+        try:
+            if path.is_file() and MARKER in path.read_bytes():
+                found.append(f"I13 {path} holds what an agent sent")
+        except OSError:
+            continue  # the server has removed it
+    return found
+
+
+def take_overs(events, deaths):
+    """How long after the death of a pod what it was sending was known to be unknown: seconds."""
+    took = []
+    for stream, when in deaths:
+        of_it = [event for event in events if event["cause"] == "owner_lost"
+                 and moment(event) > when - 0.01
+                 and str(event["operation"]).partition(".")[0] == str(stream)]  # fmt: skip
+        if of_it:
+            took.append(max(moment(event) for event in of_it) - when)
+    return took
+
+
+def moment(event):
+    return datetime.datetime.fromisoformat(event["time"].replace("Z", "+00:00")).timestamp()
+
+
+def rows_of(violation, events):
+    """The story of the call or flow that a violation names, a line for each row."""
+    words = violation.replace(":", " ").split()
+    return [f"        {event['event_id']} {event['time']} {event['path']} {event['phase']}"
+            f" ({event['cause']}), attempt {event['attempt']} {event.get('detail') or ''}"
+            for event in events
+            if {event["path"], str(event["operation"]), event["flow"]} & set(words)]  # fmt: skip
+
+
+def count_in_words(found, operations):
+    return f"{len(found)} violations of {len(INVARIANTS)} invariants over {operations} operations"
