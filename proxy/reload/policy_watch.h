@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "proxy/base/clock.h"
+#include "proxy/net/loop/signal_wait.h"
 
 namespace recourse {
 
@@ -15,9 +16,6 @@ class PolicyWatch {
   // replaced there. Where that is not possible, looking now and then has to do. Empty paths are
   // left out.
   PolicyWatch(const std::vector<std::string>& paths, const Clock& clock);
-  PolicyWatch(const PolicyWatch&) = delete;
-  PolicyWatch& operator=(const PolicyWatch&) = delete;
-  ~PolicyWatch();
 
   enum class Event : std::uint8_t {
     kStop,    // SIGTERM or SIGINT
@@ -27,15 +25,11 @@ class PolicyWatch {
   };
   Event Wait(Millis longest);
   // Ends the Wait() that is under way, or the next one. Thread-safe.
-  void Wake();
+  void Wake() { wait_.Wake(); }
 
  private:
-  void Watch(const std::string& path);
-
   const Clock& clock_;
-  int signals_ = -1;
-  int files_ = -1;
-  int wake_ = -1;
+  SignalWait wait_;
 };
 
 // Blocks the signals that PolicyWatch takes, in this thread and those it starts.

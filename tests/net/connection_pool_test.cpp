@@ -32,7 +32,7 @@ class ConnectionPoolTest : public testing::Test {
     return std::make_unique<Connection>(Socket(-1), thread_.reactor(), thread_.wheel());
   }
   void Turn() {
-    thread_.reactor().Listen(Reactor::Wait::kNo);
+    thread_.reactor().Listen();
     thread_.reactor().GoOn();
   }
   void Give(std::unique_ptr<Connection> connection) {

@@ -45,7 +45,7 @@ class ConnectionTest : public testing::Test {
   }
   void Turn(int times = 1) {
     for (int i = 0; i < times; ++i) {
-      reactor_.Listen(Reactor::Wait::kNo);
+      reactor_.Listen();
       reactor_.GoOn();
     }
   }

@@ -57,7 +57,7 @@ class WriteUpstreamTest : public testing::Test {
   // Turns the loop until `holds`.
   void TurnUntil(const std::function<bool()>& holds) {
     while (!holds()) {
-      thread_.reactor().Listen(Reactor::Wait::kNo);
+      thread_.reactor().Listen();
       thread_.reactor().GoOn();
     }
   }
@@ -138,7 +138,7 @@ TEST_F(WriteUpstreamTest, TheConnectionThatReplacesAnotherIsWaitedForNoLongerTha
   Spawn(Exchange(*call, clock_.Now() + Millis(1'000), second), [] {});
   const auto turn = [&] {
     for (int i = 0; i < 100; ++i) {
-      thread_.reactor().Listen(Reactor::Wait::kNo);
+      thread_.reactor().Listen();
       thread_.reactor().GoOn();
     }
   };

@@ -203,7 +203,7 @@ class ExchangeTest : public testing::Test {
   }
   void TurnUntil(const std::function<bool()>& holds) {
     while (!holds()) {
-      thread_.reactor().Listen(Reactor::Wait::kNo);
+      thread_.reactor().Listen();
       thread_.reactor().GoOn();
     }
   }

@@ -19,13 +19,12 @@
 #include <chrono>
 #include <list>
 #include <mutex>
-#include <thread>
 #include <vector>
 
 #include "proxy/base/crash_point.h"
 #include "proxy/base/limits.h"
 #include "proxy/base/log/log.h"
-#include "proxy/base/thread_name.h"
+#include "proxy/net/loop/loop_thread.h"
 #include "proxy/net/loop/socket.h"
 
 namespace recourse {
@@ -274,7 +273,7 @@ struct HttpServer::Impl {
   Impl(const tcp::endpoint& endpoint, Handler on_request, const HttpServerSettings& settings)
       : shared{std::move(on_request), settings.body_bytes_max, settings.connections_max, {}},
         free_files(settings.free_files),
-        acceptor(context, endpoint),
+        acceptor(thread.context(), endpoint),
         tls(settings.tls) {}
 
   asio::awaitable<void> Serve(tcp::socket socket) {
@@ -290,7 +289,7 @@ struct HttpServer::Impl {
   asio::awaitable<void> Accept() {
     boost::system::error_code ec;
     while (acceptor.is_open()) {
-      tcp::socket socket(context);
+      tcp::socket socket(thread.context());
       co_await acceptor.async_accept(socket, asio::redirect_error(asio::use_awaitable, ec));
       if (ec == asio::error::operation_aborted) co_return;
       // Whoever fills the table with silence must not keep a probe of the kubelet out.
@@ -299,38 +298,35 @@ struct HttpServer::Impl {
       if (AreFilesShort(ec.value()) && free_files) free_files();
       if (ec || (is_full && shared.waiting.empty())) {
         // Out of descriptors, or everybody is being served: let some connections end first.
-        asio::steady_timer pause(context, std::chrono::milliseconds(50));
+        asio::steady_timer pause(thread.context(), std::chrono::milliseconds(50));
         co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, ec));
         continue;
       }
       ++shared.connections;
-      asio::co_spawn(context, Serve(std::move(socket)),
+      asio::co_spawn(thread.context(), Serve(std::move(socket)),
                      [this](std::exception_ptr) { --shared.connections; });
     }
   }
 
   Shared shared;
   const std::function<void()> free_files;
-  asio::io_context context{1};
+  LoopThread thread;
   tcp::acceptor acceptor;
+  const tcp::endpoint listens = acceptor.local_endpoint();
   std::mutex mutex;
   std::shared_ptr<const TlsServer> tls;  // guarded by mutex
-  std::thread thread;
 };
 
 HttpServer::HttpServer(const tcp::endpoint& endpoint, Handler handler,
                        const HttpServerSettings& settings)
     : impl_(std::make_unique<Impl>(endpoint, std::move(handler), settings)) {
-  asio::co_spawn(impl_->context, impl_->Accept(), [](std::exception_ptr) {});
-  impl_->thread = std::thread([this, name = settings.thread] {
-    NameThread(name);
-    impl_->context.run();
-  });
+  asio::co_spawn(impl_->thread.context(), impl_->Accept(), [](std::exception_ptr) {});
+  impl_->thread.Start(settings.thread);
 }
 
 HttpServer::~HttpServer() {
-  impl_->context.stop();
-  impl_->thread.join();
+  impl_->thread.Stop();
+  impl_->thread.Join();
 }
 
 void HttpServer::UseTls(std::shared_ptr<const TlsServer> tls) {
@@ -340,6 +336,6 @@ void HttpServer::UseTls(std::shared_ptr<const TlsServer> tls) {
 
 void HttpServer::EndConnections() { impl_->shared.is_ending = true; }
 
-tcp::endpoint HttpServer::endpoint() const { return impl_->acceptor.local_endpoint(); }
+tcp::endpoint HttpServer::endpoint() const { return impl_->listens; }
 
 }  // namespace recourse

@@ -1,5 +1,5 @@
-// A small HTTP server for the admin and probe ports, over Beast, on a thread of its own. Off the
-// data plane: handlers may block.
+// A small HTTP server for the admin and probe ports, over Beast, on a loop thread of its own. Off
+// the data plane: handlers may block.
 #pragma once
 
 #include <boost/asio/ip/address.hpp>

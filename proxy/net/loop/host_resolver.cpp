@@ -1,11 +1,9 @@
 #include "proxy/net/loop/host_resolver.h"
 
-#include <netdb.h>
-
 #include <algorithm>
+#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/thread_pool.hpp>
-#include <cstring>
 #include <exception>
 #include <utility>
 
@@ -19,21 +17,14 @@ namespace recourse {
 namespace {
 
 // Blocks for as long as the system's resolver likes.
-HostResolver::Addresses AddressesOf(const std::string& host) {
-  addrinfo hints{};
-  hints.ai_family = AF_UNSPEC;
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
+HostResolver::Addresses AddressesOf(boost::asio::thread_pool& thread, const std::string& host) {
+  Tcp::resolver resolver(thread);
+  IoError failed;
   HostResolver::Addresses addresses;
-  if (::getaddrinfo(host.c_str(), nullptr, &hints, &found) != 0) return addresses;
-  for (const addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
+  for (const auto& found : resolver.resolve(host, "", failed)) {
     if (addresses.size() == limits::kAddressesPerNameMax) break;
-    Tcp::endpoint endpoint;
-    if (entry->ai_addrlen > endpoint.capacity()) continue;
-    std::memcpy(endpoint.data(), entry->ai_addr, entry->ai_addrlen);
-    addresses.push_back(endpoint.address());
+    addresses.push_back(found.endpoint().address());
   }
-  ::freeaddrinfo(found);
   return addresses;
 }
 
@@ -85,10 +76,11 @@ void HostResolver::StartLookup(const std::string& host) {
   }
   ++helper->at_work;
   boost::asio::post(helper->thread, [this, host, helper] {
-    PostJob(executor_, [this, host, helper, addresses = AddressesOf(host)]() mutable {
-      --helper->at_work;
-      EndLookup(host, std::move(addresses));
-    });
+    PostJob(executor_,
+            [this, host, helper, addresses = AddressesOf(helper->thread, host)]() mutable {
+              --helper->at_work;
+              EndLookup(host, std::move(addresses));
+            });
   });
 }
 

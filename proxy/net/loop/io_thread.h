@@ -1,12 +1,10 @@
-// One I/O thread: its loop, deadlines, relay buffers, host names and files. A connection and its
-// flow never leave their thread.
+// One I/O thread: its io_context with the sockets of the data plane, deadlines, relay buffers, host
+// names and files. A connection and its flow never leave their thread.
 #pragma once
 
 #include <atomic>
-#include <deque>
-#include <mutex>
+#include <memory>
 #include <string>
-#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -19,6 +17,8 @@
 #include "proxy/net/loop/file_pressure.h"
 #include "proxy/net/loop/heap_trim.h"
 #include "proxy/net/loop/host_resolver.h"
+#include "proxy/net/loop/kernel_wait.h"
+#include "proxy/net/loop/loop_thread.h"
 #include "proxy/net/loop/object_pool.h"
 #include "proxy/net/loop/periodic_tasks.h"
 
@@ -26,7 +26,7 @@ namespace recourse {
 
 using PooledHead = ObjectPool<Head>::Lent;
 
-class IoThread final : public Executor, public Timer {
+class IoThread final : public Executor, public Timer, KernelWait {
  public:
   // `speed` is how many times as fast as the world the clock goes.
   explicit IoThread(const Clock& clock, int speed = 1);
@@ -35,12 +35,13 @@ class IoThread final : public Executor, public Timer {
   // Runs the loop on a thread of its own until Stop(). What is queued or posted before waits.
   void Start(const std::string& name = "recourse-io");
   // Thread-safe. What is still suspended then is abandoned; the process is about to end.
-  void Stop();
-  void Join();
+  void Stop() { loop_.Stop(); }
+  void Join() { loop_.Join(); }
 
-  void Post(std::vector<Job> jobs) override;
+  void Post(std::vector<Job> jobs) override { loop_.Post(std::move(jobs)); }
   Task<void> SleepUntil(MonoTime when) override;
 
+  boost::asio::io_context& context() { return loop_.context(); }
   Reactor& reactor() { return reactor_; }
   DeadlineWheel& wheel() { return wheel_; }
   BufferPool& buffers() { return buffers_; }
@@ -62,19 +63,10 @@ class IoThread final : public Executor, public Timer {
   LinePace& LinesAbout(const std::string& backend) { return lines_about_[backend]; }
 
  private:
-  // Moves the deadlines on when their wheel asks for it.
-  struct Tick final : Waiter {
-    explicit Tick(IoThread& thread);
-    static void Run(Waiter& self);
-    IoThread& thread;
-    Descriptor timer;
-  };
+  struct Tick;
   void LookAt(MonoTime when);
   bool TrimBuffers();
-  void Run();
-  void Wake();
-  bool MayWait();
-  void RunPosted();
+  int Wait(int epoll, epoll_event* events, int max, int timeout_ms) override;
 
   const Clock& clock_;
   const int speed_;
@@ -87,17 +79,12 @@ class IoThread final : public Executor, public Timer {
   std::move_only_function<void(std::chrono::nanoseconds)> told_turn_;
   BufferPool buffers_;
   HeapTrim heap_;
-  Tick tick_;
-  Descriptor bell_;         // an eventfd; each write to it ends a wait, so nobody reads it
-  std::deque<Job> posted_;  // jobs that the thread has taken over
-  std::mutex mutex_;
-  std::vector<Job> incoming_;  // guarded by mutex_
-  std::atomic<bool> has_incoming_{false};
-  std::atomic<bool> is_asleep_{false};  // it waits for the kernel, or is about to
-  std::atomic<bool> stopped_{false};
+  MonoTime woke_;
+  bool is_nested_ = false;  // the io_context's set is in the reactor's
+  LoopThread loop_;
+  const std::unique_ptr<Tick> tick_;
   std::unordered_map<std::string, LinePace> lines_about_;  // by the name of the backend
   HostResolver names_;
-  std::thread thread_;
 };
 
 }  // namespace recourse

@@ -2,7 +2,8 @@
 
 #include <sys/socket.h>
 
-#include <boost/system/system_error.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
 #include <cerrno>
 #include <system_error>
 
@@ -36,41 +37,51 @@ bool IsOfOneConnection(int error) {
 
 }  // namespace
 
+struct Listener::Acceptor {
+  Acceptor(boost::asio::io_context& context, const Tcp::endpoint& endpoint)
+      : listening(context, endpoint.protocol(), Socket::ListeningAt(endpoint).Release()) {}
+  Tcp::acceptor listening;
+};
+
 Listener::Listener(std::vector<IoThread*> threads, const Tcp::endpoint& endpoint,
                    OnConnection handler)
-    : Waiter(&Listener::Accept),
-      threads_(std::move(threads)),
+    : threads_(std::move(threads)),
       handler_(std::move(handler)),
-      listening_(threads_.front()->reactor(), Socket::ListeningAt(endpoint).Release()),
-      endpoint_(LocalEnd(listening_.fd()).value_or(endpoint)),
+      acceptor_(std::make_unique<Acceptor>(threads_.front()->context(), endpoint)),
+      endpoint_(acceptor_->listening.local_endpoint()),
       pause_(
           threads_.front()->wheel(), [](void* self) { static_cast<Listener*>(self)->Start(); },
-          this) {
-  if (listening_.is_open()) return;
-  throw boost::system::system_error(errno, boost::system::system_category(), "epoll_ctl");
-}
+          this) {}
 
-void Listener::Start() { threads_.front()->reactor().Queue(*this); }
+Listener::~Listener() = default;
+
+void Listener::Start() {
+  acceptor_->listening.async_wait(Tcp::acceptor::wait_read, [this](const IoError& error) {
+    if (!error) AcceptSome();
+  });
+}
 
 void Listener::Close() {
   PostJob(*threads_.front(), [this] {
     pause_.Disarm();
-    listening_.Close();
+    IoError ignored;
+    acceptor_->listening.close(ignored);
   });
 }
 
-void Listener::Accept(Waiter& self) { static_cast<Listener&>(self).AcceptSome(); }
-
+// Not by async_accept: that makes no socket which programs started by us do not inherit, and has
+// the context watch it, which the reactor of its own thread is to do.
 void Listener::AcceptSome() {
   for (int i = 0; i < kAcceptsPerTurn; ++i) {
-    if (!listening_.is_open()) return;
-    const int fd = ::accept4(listening_.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (!acceptor_->listening.is_open()) return;
+    const int fd = ::accept4(acceptor_->listening.native_handle(), nullptr, nullptr,
+                             SOCK_NONBLOCK | SOCK_CLOEXEC);
     const int error = fd >= 0 ? 0 : errno;
     if (fd >= threads_.front()->files().short_from() || AreFilesShort(error)) FreeFiles();
     if (fd >= 0) {
       HandOut(Socket(fd));
     } else if (error == EAGAIN || error == EWOULDBLOCK) {
-      return listening_.Park(*this, Ready::kRead);
+      break;
     } else if (!IsOfOneConnection(error)) {
       // Out of descriptors, most likely: some connections must end first.
       const std::string reason = std::system_category().message(error);

@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <system_error>
 
+#include "proxy/base/check.h"
+
 namespace recourse {
 namespace {
 
@@ -75,14 +77,26 @@ Reactor::Reactor() : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
 
 Reactor::~Reactor() { ::close(epoll_); }
 
-void Reactor::Listen(Wait wait) {
+void Reactor::Nest(int epoll) {
+  epoll_event event{.events = EPOLLIN, .data = {.ptr = nullptr}};
+  RC_CHECK(::epoll_ctl(epoll_, EPOLL_CTL_ADD, epoll, &event) == 0);
+}
+
+bool Reactor::Listen(int timeout_ms) {
   std::array<epoll_event, kEventsPerTurn> events;
-  const int timeout = wait == Wait::kYes ? -1 : 0;
-  const int count = ::epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), timeout);
+  const int count =
+      ::epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), timeout_ms);
+  bool is_nested_ready = false;
   for (int i = 0; i < count; ++i) {
     const epoll_event& event = events[static_cast<std::size_t>(i)];
-    static_cast<Descriptor*>(event.data.ptr)->Take(event.events);
+    auto* const descriptor = static_cast<Descriptor*>(event.data.ptr);
+    if (descriptor == nullptr) {
+      is_nested_ready = true;
+    } else {
+      descriptor->Take(event.events);
+    }
   }
+  return is_nested_ready;
 }
 
 // Who is queued from now on has the next turn.

@@ -1,4 +1,4 @@
-// The loop under one I/O thread: which descriptors are ready, and who goes on. Each descriptor is
+// Which sockets of the data plane are ready on one I/O thread, and who goes on. Each descriptor is
 // registered once, edge-triggered. Who needs one tries it, and parks when the kernel has no more
 // for it: no call is made in vain, and none to say what is waited for.
 #pragma once
@@ -118,9 +118,11 @@ class Reactor {
   }
   bool has_queued() const { return !queue_.empty() || !last_.empty(); }
 
-  // A turn is these two. First what the kernel has to tell is taken; kYes: waits for it.
-  enum class Wait : std::uint8_t { kNo, kYes };
-  void Listen(Wait wait);
+  // `epoll`, a set of somebody else's, is waited for as well.
+  void Nest(int epoll);
+  // A turn is these two. First what the kernel has to tell is taken, which is waited for so long;
+  // negative: for ever. True: the nested set has something to tell, too.
+  bool Listen(int timeout_ms = 0);
   // Then everybody whose turn it is goes on, once.
   void GoOn();
 
