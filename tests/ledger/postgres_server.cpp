@@ -62,8 +62,8 @@ class PostgresServer {
       if (chown(directory_.path().c_str(), user->pw_uid, user->pw_gid) != 0) Fail("chown", "");
     }
     const std::string data = directory_.data();
-    Run({Program("initdb"), "-D", data, "-A", "trust", "-U", "recourse", "-E",
-         "UTF8", "--locale=C", "--no-sync", "--no-instructions"});
+    Run({Program("initdb"), "-D", data, "-A", "trust", "-U", "recourse", "-E", "UTF8", "--locale=C",
+         "--no-sync", "--no-instructions"});
     Serve({Program("postgres"), "-D", data, "-k", directory_.path(), "-c",
            "listen_addresses=", "-c", "fsync=off", "-c", "full_page_writes=off", "-c",
            "shared_buffers=32MB", "-c", "max_connections=60", "-c", "logging_collector=off"});
