@@ -115,7 +115,9 @@ std::size_t FitToFiles(std::size_t connections_max) {
   if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return connections_max;
   files.rlim_cur = files.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &files);
-  const std::size_t fit = files.rlim_max / 4 * 3;
+  // Ledger, loops and listeners have some 33; backends need some as well.
+  const std::size_t own = std::min<std::size_t>(48, files.rlim_max / 2);
+  const std::size_t fit = std::min<std::size_t>(files.rlim_max / 4 * 3, files.rlim_max - own);
   if (fit >= connections_max) return connections_max;
   Log(LogLevel::kWarn, "fewer connections than --connections-max: raise the limit of open files",
       {{"files", std::to_string(files.rlim_max)}, {"connections", std::to_string(fit)}});
