@@ -38,6 +38,8 @@ std::string Codec::LostAnswer(std::string_view external_ref, std::string_view se
 
 void Codec::KeepSession(const Headers&, Headers&) const {}
 
+bool Codec::AsksAboutTask(const RenderedRequest& /*asked*/) const { return false; }
+
 std::optional<RenderedRequest> Codec::AskAboutTask(std::string_view, Headers) const {
   return std::nullopt;
 }

@@ -66,6 +66,8 @@ class Codec {
   // session; nullopt: it cannot be asked about. Its target is left empty: it is the endpoint.
   virtual std::optional<RenderedRequest> AskAboutTask(std::string_view message,
                                                       Headers fields) const;
+  // Whether a kept request is such a one.
+  virtual bool AsksAboutTask(const RenderedRequest& asked) const;
   // The same for its result, which some servers do not tell with its state.
   virtual RenderedRequest AskForTaskResult(RenderedRequest about_task) const { return about_task; }
   // Tells the task of a kept AskAboutTask from all others of the ledger; empty: there is none.

@@ -25,6 +25,8 @@ struct Answer {
   bool until_close = false;   // incomplete only because nothing but a clean close framed it
   // The body was larger than answer_bytes_max, or than there was room for; it holds the start.
   bool over_cap = false;
+  // Set: why the body, which is not here, is shown to nobody; over_cap is set, too.
+  std::string_view withheld;
   // The body went on to the client as it came. Cut: `timed_out` if its time was over.
   bool relayed = false, timed_out = false;
   // Set: the body is that message as application/json, without its id, whatever it came in.

@@ -7,7 +7,10 @@ namespace recourse {
 
 void ReplaceCutAnswer(const Answer& answer, Verdict& verdict) {
   if (answer.body_complete && (!answer.over_cap || answer.relayed)) return;
-  verdict.detail += answer.over_cap ? "; its answer was too large" : "; its answer was cut off";
+  verdict.detail += "; ";
+  verdict.detail += !answer.withheld.empty() ? answer.withheld
+                    : answer.over_cap        ? "its answer was too large"
+                                             : "its answer was cut off";
   if (verdict.phase == Phase::kUncertain) {
     verdict.problem = ErrorCode::kOutcomeUnknown;
     verdict.problem_status = kBadGateway;

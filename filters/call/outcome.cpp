@@ -11,6 +11,7 @@
 #include "filters/call/key_placeholder.h"
 #include "filters/call/snapshots.h"
 #include "filters/call/stored_response.h"
+#include "filters/call/taken_on.h"
 #include "filters/status_proofs.h"
 #include "policy/template/late_reference.h"
 #include "policy/template/own_terms.h"
@@ -20,8 +21,6 @@ namespace recourse {
 namespace {
 
 constexpr int kGatewayTimeout = 504;
-// What is recorded of a call whose backend works on, whatever it answered.
-constexpr int kTakenOn = 202;
 
 Verdict Unknown(Cause cause, std::string detail, int status, std::string_view proxy_error) {
   Verdict verdict;
@@ -145,7 +144,10 @@ Verdict OfSuccess(const Tool& tool, const Answer& answer, const CallValues& valu
     return verdict;
   }
   verdict.phase = Phase::kSucceeded;
-  if (answer.over_cap) {
+  if (!answer.withheld.empty()) {
+    verdict.detail = fmt::format("the backend answered {}; {}", status, answer.withheld);
+    verdict.problem = ErrorCode::kAnswerNotKept;
+  } else if (answer.over_cap) {
     verdict.detail = fmt::format("the backend answered {} with more than {} bytes", status,
                                  limits::kAnswerBytesMax);
     if (!answer.relayed) verdict.problem = ErrorCode::kAnswerNotKept;
@@ -223,6 +225,9 @@ void AddQuestion(const Tool& tool, CallValues values, Transition& transition) {
   values.external_ref = transition.external_ref;
   auto question = Render(tool.settled_by->request, values);
   if (question) {
+    if (values.headers != nullptr) {
+      CodecOf(tool).KeepSession(*values.headers, question->headers);
+    }
     transition.task = std::move(*question);
   } else {
     AddDetail(transition.detail, "it cannot be asked: ");
@@ -371,7 +376,10 @@ Transition MakeTransition(const Event& dispatching, const Verdict& verdict, cons
     transition.task = TaskOf(dispatching, tool, *result, *values.headers);
   }
   const bool is_taken_on = verdict.phase == Phase::kUncertain && verdict.http_status == kTakenOn;
-  if (is_taken_on && tool.settled_by && !verdict.problem) AddQuestion(tool, values, transition);
+  const bool asks = is_taken_on && tool.settled_by && !verdict.problem;
+  // A server that has made a task of it tells by that.
+  if (asks && (!result || result->message != MessageKind::kTask))
+    AddQuestion(tool, values, transition);
   return transition;
 }
 

@@ -32,7 +32,7 @@ Headers UpstreamFields(const RequestContext& context, const std::string& key) {
   fields.reserve(context.request.headers.size() + kMoreFields);
   for (const Header& field : context.request.headers) {
     const bool is_dropped =
-        IsOwnField(field.first) || IsOwnCredential(*context.backend, field.first);
+        IsOwnField(field.first) || IsOwnCredential(*context.backend, context.tool, field.first);
     if (!is_dropped) fields.push_back(field);
   }
   if (IsLoggedOnly(context)) return fields;

@@ -3,12 +3,40 @@
 #include <utility>
 #include <vector>
 
+#include "proxy/base/http/content_coding.h"
+#include "proxy/base/limits.h"
 #include "proxy/base/log/log.h"
 
 namespace recourse {
 namespace {
 
-constexpr std::string_view kUnreadable = "a credential of the backend cannot be read";
+constexpr std::string_view kUnreadable = "a credential of the policy cannot be read";
+
+// Empty: it is as it is.
+std::string CodingOf(const HttpResponse& head) {
+  std::string codings;
+  for (const auto& [name, value] : head.headers) {
+    if (!EqualsIgnoreCase(name, "Content-Encoding") || EqualsIgnoreCase(value, "identity"))
+      continue;
+    codings += (codings.empty() ? "" : ", ") + value;
+  }
+  return codings;
+}
+
+// What is encoded though nobody asked for it is decoded, so that it can be looked through.
+void Decode(Answer& answer) {
+  const std::string coding = CodingOf(answer.response);
+  if (coding.empty() || (answer.response.body.empty() && answer.body_complete)) return;
+  const bool is_whole = answer.body_complete && !answer.over_cap;
+  auto decoded = is_whole ? DecodeContent(coding, answer.response.body)
+                          : Result<std::string>(std::unexpected(Error()));
+  RemoveHeader(answer.response.headers, "Content-Encoding");
+  answer.response.body = decoded ? std::move(*decoded) : std::string();
+  if (decoded) return;
+  answer.over_cap = true;
+  answer.until_close = false;
+  answer.withheld = kEncodedAnswer;
+}
 
 HttpResponse Cleaned(const EchoScrubber& scrubber, const HttpResponse& head) {
   HttpResponse cleaned = head;
@@ -21,11 +49,12 @@ class CleanSink final : public BodySink {
   CleanSink(BodySink& sink, const EchoScrubber& scrubber) : sink_(sink), scrubber_(scrubber) {}
 
   Task<bool> Take(const HttpResponse& head, std::string_view piece) override {
+    if (!CodingOf(head).empty()) co_return TakeEncoded(head, piece);
     if (!head_) head_ = Cleaned(scrubber_, head);
     is_wanted_ = co_await sink_.Take(*head_, scrubber_.Take(piece, /*ends=*/false));
     co_return is_wanted_;
   }
-  std::size_t kept() const override { return sink_.kept(); }
+  std::size_t kept() const override { return sink_.kept() + encoded_.response.body.size(); }
   void NoRoom() override {
     is_wanted_ = false;
     sink_.NoRoom();
@@ -33,14 +62,38 @@ class CleanSink final : public BodySink {
 
   // What was held back, once nothing more comes.
   Task<void> End() {
+    if (was_encoded()) co_return co_await EndEncoded();
     const std::string_view rest = scrubber_.Take({}, /*ends=*/true);
     if (is_wanted_ && !rest.empty()) (void)co_await sink_.Take(*head_, rest);
   }
 
+  // What the sink has got is not.
+  bool was_encoded() const { return !encoded_.response.headers.empty(); }
+
  private:
+  Task<void> EndEncoded() {
+    Decode(encoded_);
+    scrubber_.Clean(encoded_.response.body);
+    RemoveHeader(head_->headers, "Content-Encoding");
+    if (encoded_.withheld.empty()) (void)co_await sink_.Take(*head_, encoded_.response.body);
+  }
+
+  bool TakeEncoded(const HttpResponse& head, std::string_view piece) {
+    if (!head_) {
+      head_ = Cleaned(scrubber_, head);
+      encoded_.response.headers = head_->headers;
+    }
+    std::string& body = encoded_.response.body;
+    is_wanted_ = is_wanted_ && body.size() + piece.size() <= limits::kAnswerBytesMax;
+    if (is_wanted_) body += piece;
+    encoded_.body_complete = is_wanted_;
+    return is_wanted_;
+  }
+
   BodySink& sink_;
   EchoScrubber scrubber_;
   std::optional<HttpResponse> head_;
+  Answer encoded_;  // where it is
   bool is_wanted_ = true;
 };
 
@@ -50,7 +103,7 @@ class CleanRelay final : public AnswerRelay {
       : relay_(relay), scrubber_(scrubber) {}
 
   bool Takes(const HttpResponse& head, std::optional<std::uint64_t> length) override {
-    return relay_.Takes(Cleaned(scrubber_, head), length);
+    return CodingOf(head).empty() && relay_.Takes(Cleaned(scrubber_, head), length);
   }
   Task<void> Pass(std::string_view piece, std::size_t queued_max) override {
     return relay_.Pass(scrubber_.Take(piece, /*ends=*/false), queued_max);
@@ -103,6 +156,10 @@ Task<Result<Answer>> CredentialConnection::Exchange(const HttpRequest& request, 
   if (relay_to_ != nullptr) plain_->RelayAnswerTo(&relay.emplace(*relay_to_, scrubber));
   Result<Answer> answer = co_await plain_->Exchange(request, deadline, answer_bytes_max);
   if (sink) co_await sink->End();
+  if (answer && sink && sink->was_encoded()) {
+    RemoveHeader(answer->response.headers, "Content-Encoding");
+  }
+  if (answer && !scrubber.is_idle()) Decode(*answer);
   if (answer) scrubber.Clean(answer->response);
   co_return answer;
 }

@@ -10,6 +10,11 @@
 
 namespace recourse {
 
+// Why an answer is held back.
+inline constexpr std::string_view kEncodedAnswer =
+    "its answer is encoded, though it was asked for as it is, so that nobody sees whether a "
+    "credential stands in it";
+
 // Of one I/O thread. A field of that name in a request stays: `credentials` of an undo or an
 // approval have set it, as agents' own never come so far.
 class CredentialUpstream final : public Upstream {

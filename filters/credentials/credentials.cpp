@@ -18,10 +18,12 @@ std::expected<void, std::string> AddSecrets(const std::vector<SecretHeader>& sec
   return {};
 }
 
-bool IsOwnCredential(const Backend& backend, std::string_view name) {
-  return std::ranges::any_of(backend.secrets, [name](const SecretHeader& secret) {
+bool IsOwnCredential(const Backend& backend, const Tool* tool, std::string_view name) {
+  const auto has_name = [name](const SecretHeader& secret) {
     return EqualsIgnoreCase(secret.name, name);
-  });
+  };
+  return std::ranges::any_of(backend.secrets, has_name) ||
+         (tool != nullptr && std::ranges::any_of(tool->secrets, has_name));
 }
 
 }  // namespace recourse

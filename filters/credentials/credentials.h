@@ -26,7 +26,8 @@ struct ReadCredentials {
   EchoScrubber scrubber;
 };
 
-// Whether a field of that name is one that the backend's `credentials` set.
-bool IsOwnCredential(const Backend& backend, std::string_view name);
+// Whether a field of that name is one that `credentials` set: the backend's, or those of the tool,
+// which may be null.
+bool IsOwnCredential(const Backend& backend, const Tool* tool, std::string_view name);
 
 }  // namespace recourse

@@ -5,10 +5,25 @@
 
 namespace recourse {
 
-EchoScrubber::EchoScrubber(std::vector<std::string> secrets) : secrets_(std::move(secrets)) {
-  std::erase_if(secrets_, [](const std::string& secret) {
-    return secret.size() < limits::kScrubbedBytesMin;
-  });
+namespace {
+
+// As json_encode of PHP has it.
+std::string WithSlashesEscaped(const std::string& secret) {
+  std::string escaped;
+  for (const char c : secret) escaped += c == '/' ? std::string("\\/") : std::string(1, c);
+  return escaped;
+}
+
+}  // namespace
+
+EchoScrubber::EchoScrubber(std::vector<std::string> secrets) {
+  for (std::string& secret : secrets) {
+    if (secret.size() < limits::kScrubbedBytesMin) continue;
+    for (std::string other : {WithSlashesEscaped(secret), PercentEncode(secret)}) {
+      if (other != secret) secrets_.push_back(std::move(other));
+    }
+    secrets_.push_back(std::move(secret));
+  }
 }
 
 void EchoScrubber::Clean(std::span<char> text) const {
@@ -45,7 +60,6 @@ std::string_view EchoScrubber::Take(std::string_view piece, bool ends) {
   return out_;
 }
 
-// How much of the end of the text may go on as one of them.
 std::size_t EchoScrubber::BeginningAtEnd(std::string_view text) const {
   std::size_t longest = 0;
   for (const std::string& secret : secrets_) {

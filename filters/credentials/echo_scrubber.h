@@ -15,7 +15,8 @@ namespace limits {
 inline constexpr std::size_t kScrubbedBytesMin = 8;
 }  // namespace limits
 
-// Each occurrence becomes as many asterisks, so that no length changes.
+// Each occurrence becomes as many asterisks, so that no length changes; also those that a JSON
+// writer or a url has escaped.
 class EchoScrubber {
  public:
   EchoScrubber() = default;
@@ -29,9 +30,10 @@ class EchoScrubber {
   // The view is of `piece`, or stands until the next call.
   std::string_view Take(std::string_view piece, bool ends);
 
- private:
+  // How much of the end of the text may go on as one of them.
   std::size_t BeginningAtEnd(std::string_view text) const;
 
+ private:
   std::vector<std::string> secrets_;
   std::string held_;  // what may be the beginning of one
   std::string out_;

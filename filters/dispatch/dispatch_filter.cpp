@@ -1,5 +1,9 @@
 #include "filters/dispatch/dispatch_filter.h"
 
+#include <memory>
+#include <optional>
+#include <utility>
+
 #include "filters/call/call_values.h"
 #include "filters/call/upstream_request.h"
 #include "filters/ledger/ledger.h"
@@ -7,6 +11,19 @@
 #include "proxy/base/crash_point.h"
 
 namespace recourse {
+
+namespace {
+
+// It lives as long as its policy, unless it is made for this call.
+std::shared_ptr<const Backend> BackendOf(const RequestContext& context) {
+  std::optional<Backend> own;
+  (void)CalledFor(context.tool, *context.backend, own);
+  if (!own) return {context.policy, context.backend};
+  own->write_reuse = false;  // no other call would find its connection
+  return std::make_shared<const Backend>(std::move(*own));
+}
+
+}  // namespace
 
 MonoTime AnswerDeadline(const RequestContext& context, MonoTime now) {
   Millis timeout = context.backend->timeout.value_or(limits::kWriteTimeout);
@@ -32,8 +49,7 @@ Task<Result<Outcome>> DispatchFilter::Handle(RequestContext& context, Next) {
 
 Task<Result<Outcome>> DispatchFilter::Send(RequestContext& context) {
   // Connecting and committing run side by side; only both together allow the first byte.
-  // The backend lives as long as its policy.
-  context.connection = upstream_.OpenForCall({context.policy, context.backend});
+  context.connection = upstream_.OpenForCall(BackendOf(context));
   const Result<void> connected = co_await context.connection->Connected();
   if (!connected) {
     context.connection.reset();

@@ -24,7 +24,7 @@ void AddTenants(const Headers& of_call, Headers& fields) {
 HttpRequest WithCredentials(const RequestContext& context, HttpRequest request) {
   for (const auto& [name, value] : context.request.headers) {
     const bool is_credential = IsCredentialField(name) || IsPrincipalField(name);
-    if (IsOwnCredential(*context.backend, name)) continue;
+    if (IsOwnCredential(*context.backend, context.tool, name)) continue;
     if (is_credential && FindHeader(request.headers, name) == nullptr) {
       request.headers.emplace_back(name, value);
     }
@@ -84,7 +84,8 @@ Task<std::optional<Outcome>> BeforeReader::Read(RequestContext& context,
 }
 
 Task<Result<Answer>> BeforeReader::Ask(RequestContext& context, HttpRequest request) const {
-  const auto connection = upstream_.Open(*context.backend);
+  std::optional<Backend> room;
+  const auto connection = upstream_.Open(CalledFor(context.tool, *context.backend, room));
   const Result<void> connected = co_await connection->Connected();
   if (!connected) co_return std::unexpected(connected.error());
   connection->MayOpenSession();

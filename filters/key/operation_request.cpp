@@ -13,6 +13,8 @@
 #include "filters/key/ambiguity_check.h"
 #include "filters/key/older_names.h"
 #include "policy/model/approval_need.h"
+#include "policy/undo/put_back.h"
+#include "policy/undo/undo_class.h"
 #include "proxy/base/crypto/hash.h"
 
 namespace recourse {
@@ -32,6 +34,7 @@ void FillEvent(const RequestContext& context, const DerivedKey& key, const CallB
   event.principal = context.approved != 0 ? kNoPrincipal : key.principal;
   event.resource = key.resource;
   event.stands = key.stands;
+  event.undo_class = UndoClassOf(ToolOf(context));
   event.tool = context.tool_name;
   event.backend = context.backend->name;
   event.caller = context.caller;
@@ -50,6 +53,8 @@ void AddProbe(const RequestContext& context, CallValues values, const DerivedKey
   auto probe = Render(tool.settle->request, values);
   if (probe) {
     CodecOf(*context.backend).KeepSession(context.request.headers, probe->headers);
+    // An undo that sets them back may have to be made without the call.
+    if (!tool.before) NotePlaces(PlacesToPutBack(tool, values), probe->headers);
     event.settle = std::move(*probe);
   } else {
     event.detail = "the settle request cannot be made: ";

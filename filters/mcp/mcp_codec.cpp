@@ -64,6 +64,9 @@ class OfMcp final : public Codec {
     }
   }
 
+  bool AsksAboutTask(const RenderedRequest& asked) const override {
+    return recourse::AsksAboutTask(asked);
+  }
   std::optional<RenderedRequest> AskAboutTask(std::string_view message,
                                               Headers fields) const override {
     const auto json = ParseJson(message);

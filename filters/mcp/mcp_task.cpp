@@ -105,6 +105,11 @@ std::optional<RenderedRequest> AskAboutTask(const Json& message, Headers fields)
   return RenderedRequest{"POST", "", std::move(fields), std::move(body)};
 }
 
+bool AsksAboutTask(const RenderedRequest& asked) {
+  const auto message = ParseJson(asked.body);
+  return message && TextOf(*message, "method") == kTaskState;
+}
+
 RenderedRequest AskForTaskResult(RenderedRequest about_task) {
   const auto method = FindJsonSpan(about_task.body, "/method");
   if (method) about_task.body.replace(method->at, method->size, R"("tasks/result")");

@@ -19,6 +19,8 @@ TaskPace PaceOfTask(const Json& message);
 // Its target is left empty: it is the server's endpoint. nullopt: the task has no id that could be
 // asked about, or `fields` are too large to be kept.
 std::optional<RenderedRequest> AskAboutTask(const Json& message, Headers fields);
+// Whether that is such a request.
+bool AsksAboutTask(const RenderedRequest& asked);
 // The same for its result, which servers of 2025-11-25 do not tell with its status.
 RenderedRequest AskForTaskResult(RenderedRequest about_task);
 

@@ -209,7 +209,8 @@ Task<Result<Answer>> StepResender::Send(const Begun& begun, OwnRequest told, con
   const Backend& backend = *told.backend;
   const MonoTime deadline =
       parts_.clock.Now() + tool.timeout.value_or(backend.timeout.value_or(limits::kWriteTimeout));
-  const auto connection = parts_.upstream.Open(backend);
+  std::optional<Backend> own;
+  const auto connection = parts_.upstream.Open(CalledFor(&tool, backend, own));
   connection->MayOpenSession();
   connection->HoldAnswerFor(keeper);
   const Result<void> connected = co_await connection->Connected();

@@ -6,6 +6,8 @@
 #include <charconv>
 
 #include "filters/call/call_values.h"
+#include "filters/call/codecs.h"
+#include "filters/call/taken_on.h"
 #include "filters/codec.h"
 #include "filters/ledger/model/row_id.h"
 #include "policy/template/late_reference.h"
@@ -176,6 +178,25 @@ UndoVerdict JudgeUndoBy(const UndoRule* rule, const Result<Answer>& answer, bool
   return verdict;
 }
 
+UndoVerdict OrRefused(UndoVerdict verdict, const Tool* tool, const Backend& backend,
+                      const Result<Answer>& answer, bool is_resend) {
+  const bool is_open = answer && !answer->tells_no_result() && verdict.phase != Phase::kSucceeded;
+  if (tool == nullptr || !is_open || !IsSuccess(answer->response.status)) return verdict;
+  const std::optional<Json> body = ReadAnswerBody(*answer);
+  CallValues values;
+  values.answer_status = answer->response.status;
+  values.answer_headers = &answer->response.headers;
+  values.answer_body = body ? &*body : nullptr;
+  const auto judged = CodecOf(backend).Judge(*tool, *answer, values);
+  if (!judged) return verdict;
+  const bool proves = judged->phase == Phase::kRejected;
+  verdict.is_refused = proves;
+  verdict.phase = proves && !is_resend ? Phase::kRejected : Phase::kUncertain;
+  verdict.cause = proves ? Cause::kAnswer : Cause::kServerError;
+  verdict.detail = judged->detail;
+  return verdict;
+}
+
 UndoVerdict OrAgain(UndoVerdict verdict, const Tool* tool, const Backend& backend,
                     const Result<Answer>& answer, bool is_resend) {
   if (!answer || verdict.phase == Phase::kSucceeded) return verdict;
@@ -186,6 +207,42 @@ UndoVerdict OrAgain(UndoVerdict verdict, const Tool* tool, const Backend& backen
   verdict.phase = is_resend ? Phase::kUncertain : Phase::kNotSent;
   verdict.is_refused = false;
   return verdict;
+}
+
+UndoVerdict OrTakenOn(UndoVerdict verdict, const Event& step, const UndoRule& rule,
+                      const Backend& backend, const Answer& answer, const Pairs& captures) {
+  if (!rule.settled_by || verdict.phase != Phase::kSucceeded) return verdict;
+  const std::optional<Json> body = ReadAnswerBody(answer);
+  const std::string key = ToHex(UndoKeyOf(step.key, step.operation));
+  CallValues values;
+  values.path = &captures;
+  values.key = key;
+  values.external_ref = step.external_ref;
+  values.answer_status = answer.response.status;
+  values.answer_headers = &answer.response.headers;
+  values.answer_body = body ? &*body : nullptr;
+  auto question = Render(rule.settled_by->request, values);
+  verdict.phase = Phase::kUncertain;
+  if (!question) {
+    verdict.detail += ", and cannot be asked whether it is done: ";
+    verdict.detail += question.error().detail();
+    return verdict;
+  }
+  CodecOf(backend).KeepSession(step.undo->headers, question->headers);
+  for (const std::string& name : rule.from_call) {
+    const std::string* const value = FindHeader(step.undo->headers, name);
+    if (value != nullptr) SetHeader(question->headers, name, *value);
+  }
+  verdict.http_status = kTakenOn;
+  verdict.detail = "the backend has taken it on; settled_by tells when it is done";
+  verdict.question = std::move(*question);
+  return verdict;
+}
+
+Millis QuestionPause(Millis since, Millis left) {
+  const Millis pause =
+      std::clamp(since / 2, Millis(limits::kProbeBackoffFirst), Millis(limits::kProbeBackoffMax));
+  return std::min(pause, std::max(left, Millis(limits::kProbeBackoffFirst)));
 }
 
 std::optional<UndoVerdict> JudgeState(const Event& step, const std::expected<Snapshot, Unread>& now,

@@ -40,14 +40,30 @@ struct UndoVerdict {
   std::string detail;
   bool is_refused = false;          // by an answer that further tries would get as well
   std::optional<Snapshot> found{};  // set: it was held back, because this stands there by now
+  // Set: the backend has taken it on, and this asks whether it is done.
+  std::optional<RenderedRequest> question{};
 };
 UndoVerdict JudgeUndo(const StatusSet& done, const Result<Answer>& answer, bool is_resend);
 // The same by all that the rule says; nullptr: 2xx means done.
 UndoVerdict JudgeUndoBy(const UndoRule* rule, const Result<Answer>& answer, bool is_resend);
 
+// The same where the backend's protocol says with a 2xx that it failed: a refusal if the tool's
+// `on_error` says that this proves that nothing was done.
+UndoVerdict OrRefused(UndoVerdict verdict, const Tool* tool, const Backend& backend,
+                      const Result<Answer>& answer, bool is_resend);
+
 // The same where `repeat_if` says of a failure that the request is to be made again.
 UndoVerdict OrAgain(UndoVerdict verdict, const Tool* tool, const Backend& backend,
                     const Result<Answer>& answer, bool is_resend);
+
+// `verdict` of a success by a rule with `settled_by`, whose backend has only taken it on.
+// `captures` are those of the step's path.
+UndoVerdict OrTakenOn(UndoVerdict verdict, const Event& step, const UndoRule& rule,
+                      const Backend& backend, const Answer& answer, const Pairs& captures);
+
+// How long after it was asked whether it is done the next question follows; never later than the
+// end of what is `left` of its time. `since`: it was taken on.
+Millis QuestionPause(Millis since, Millis left);
 
 // What the state that was read says about sending the undo of `step`, which kept one. nullopt: send
 // it. `shown` is what a human was shown who wants it restored all the same.

@@ -7,6 +7,7 @@
 #include "filters/call/snapshots.h"
 #include "filters/call/stored_call.h"
 #include "filters/call/stored_response.h"
+#include "filters/call/taken_on.h"
 #include "filters/call/upstream_request.h"
 #include "filters/ledger/model/row_id.h"
 #include "policy/model/principal.h"
@@ -53,6 +54,7 @@ NewOperation OperationOf(const Event& step, const Backend& backend) {
   call.event.key = UndoKeyOf(step.key, step.operation);
   call.event.args_hash = call.event.key;
   call.event.undoes = step.operation;
+  call.event.undo_class = step.undo_class;
   call.event.tool = step.tool;
   call.event.backend = backend.name;
   call.event.caller = step.caller;
@@ -196,6 +198,11 @@ Task<UndoOutcome> UndoSender::Try(const Event& step, std::shared_ptr<const Polic
     auto last = co_await parts_.ledger.Read(earlier, parts_.executor);
     if (last) tried.shown = std::move(last->found);
   }
+  if (auto taken_on = co_await TakenOn(tried, earlier)) {
+    UndoOutcome asked = co_await AskWhetherDone(tried, std::move(*taken_on));
+    // A human may have it sent again, once it should have been done.
+    if (asked.kind != UndoOutcome::Kind::kStuck || !by_human) co_return asked;
+  }
   NewOperation call = OperationOf(step, *backend);
   call.attempts_max = attempts_max;
   const bool may_repeat = by_human || IsRepeatable(rule, *backend);
@@ -222,21 +229,28 @@ Task<UndoOutcome> UndoSender::Try(const Event& step, std::shared_ptr<const Polic
   co_return co_await FindOut(tried, std::move(begun->event), std::move(known.reason));
 }
 
+std::unique_ptr<UpstreamConnection> UndoSender::Open(const Tried& tried) {
+  std::optional<Backend> own;
+  return parts_.upstream.Open(CalledFor(tried.tool, tried.backend, own));
+}
+
+Task<Result<Answer>> UndoSender::Ask(const Tried& tried, HttpRequest request, int attempt) {
+  const auto connection = Open(tried);
+  connection->MayOpenSession();
+  connection->HoldAnswerFor(tried.keeper);
+  const Result<void> connected = co_await connection->Connected();
+  if (!connected) co_return std::unexpected(connected.error());
+  co_return co_await ExchangeTraced(
+      *connection, std::move(request), parts_.clock.Now() + limits::kProbeTimeout,
+      limits::kProbeAnswerBytesMax, parts_.tracing, parts_.clock,
+      OwnRequest(OwnRequest::Kind::kProbe, tried.step, tried.policy, tried.backend, attempt));
+}
+
 Task<std::expected<Snapshot, Unread>> UndoSender::ReadState(const Tried& tried, int attempt) {
   using Read = std::expected<Snapshot, Unread>;
   auto request = StateRequest(tried.step, tried.rule, tried.backend, parts_.read_secret);
   if (!request) co_return Read(std::unexpected(Unread{std::move(request.error()), true}));
-  const auto connection = parts_.upstream.Open(tried.backend);
-  connection->MayOpenSession();
-  connection->HoldAnswerFor(tried.keeper);
-  const Result<void> connected = co_await connection->Connected();
-  Result<Answer> answer = connected ? Result<Answer>(Answer()) : std::unexpected(connected.error());
-  if (connected) {
-    answer = co_await ExchangeTraced(
-        *connection, std::move(*request), parts_.clock.Now() + limits::kProbeTimeout,
-        limits::kProbeAnswerBytesMax, parts_.tracing, parts_.clock,
-        OwnRequest(OwnRequest::Kind::kProbe, tried.step, tried.policy, tried.backend, attempt));
-  }
+  const Result<Answer> answer = co_await Ask(tried, std::move(*request), attempt);
   co_return ReadSnapshot(*tried.tool->before, answer, true);
 }
 
@@ -263,12 +277,52 @@ Task<UndoOutcome> UndoSender::FindOut(const Tried& tried, Event unknown, std::st
                             std::unexpected(Error()));
 }
 
+Task<std::optional<Event>> UndoSender::TakenOn(const Tried& tried, std::uint64_t earlier) {
+  if (earlier == 0 || tried.rule == nullptr || !tried.rule->settled_by) co_return std::nullopt;
+  auto event = co_await parts_.ledger.Read(earlier, parts_.executor);
+  if (!event || event->phase != Phase::kUncertain || !event->task) co_return std::nullopt;
+  co_return std::move(*event);
+}
+
+Task<UndoOutcome> UndoSender::AskWhetherDone(const Tried& tried, Event taken_on) {
+  const SettledByRule& settled_by = *tried.rule->settled_by;
+  HttpRequest request{taken_on.task->method, tried.backend.base_path + taken_on.task->target,
+                      taken_on.task->headers, taken_on.task->body};
+  SetHeader(request.headers, "Accept-Encoding", "identity");
+  SetHeader(request.headers, "Cache-Control", "no-cache");
+  // Without its credential the backend says so.
+  (void)AddSecrets(tried.rule->secrets, parts_.read_secret, request.headers);
+  const Result<Answer> answer = co_await Ask(tried, std::move(request), taken_on.attempt);
+  const Pairs captures = CapturesOf(tried.step, *tried.policy);
+  CallValues values;
+  values.path = &captures;
+  values.external_ref = tried.step.external_ref;
+  if (answer && SaysDone(settled_by, *answer, values)) {
+    UndoVerdict verdict;
+    verdict.phase = Phase::kSucceeded;
+    verdict.detail = "settled_by says it is done";
+    verdict = co_await ThenProbe(tried, std::move(verdict));
+    co_return co_await Record(taken_on, Phase::kUncertain, tried, std::move(verdict),
+                              std::unexpected(Error()));
+  }
+  // Also over restarts.
+  const Millis since(ToUnixMillis(parts_.clock.WallNow()) - taken_on.wall_ms);
+  const Millis left = settled_by.deadline - since;
+  if (left <= Millis(0)) {
+    co_return UndoOutcome{
+        UndoOutcome::Kind::kStuck,
+        "its undo was taken on, and settled_by has not said before its deadline that it is done",
+        {}};
+  }
+  co_return UndoOutcome{UndoOutcome::Kind::kAgain, taken_on.detail, QuestionPause(since, left)};
+}
+
 Task<UndoOutcome> UndoSender::Send(const Tried& tried, Begun begun) {
   const bool is_resend = begun.event.cause == Cause::kResend;
   const Backend& backend = tried.backend;
   const MonoTime deadline = parts_.clock.Now() + backend.timeout.value_or(limits::kWriteTimeout);
   std::unique_ptr<UpstreamConnection> connection;
-  if (!tried.compares) connection = parts_.upstream.Open(backend);
+  if (!tried.compares) connection = Open(tried);
   const Result<void> durable = co_await begun.commit->Durable();
   if (!durable) {
     co_return UndoOutcome{UndoOutcome::Kind::kAgain, "the event log cannot be written",
@@ -282,7 +336,7 @@ Task<UndoOutcome> UndoSender::Send(const Tried& tried, Begun begun) {
       co_return co_await Record(begun.event, Phase::kDispatching, tried, std::move(*verdict),
                                 std::unexpected(Error()));
     }
-    connection = parts_.upstream.Open(backend);
+    connection = Open(tried);
   }
   connection->MayOpenSession();
   connection->HoldAnswerFor(tried.keeper);
@@ -304,19 +358,24 @@ Task<UndoOutcome> UndoSender::Send(const Tried& tried, Begun begun) {
     }
   }
   RC_CRASH_POINT("k20");
-  UndoVerdict verdict =
-      OrAgain(JudgeUndoBy(tried.rule, answer, is_resend), tried.tool, backend, answer, is_resend);
+  UndoVerdict verdict = JudgeUndoBy(tried.rule, answer, is_resend);
+  verdict = OrRefused(std::move(verdict), tried.tool, backend, answer, is_resend);
+  verdict = OrAgain(std::move(verdict), tried.tool, backend, answer, is_resend);
   if (!unreadable.empty()) verdict.detail = std::move(unreadable);
   if (!fields.empty() && verdict.http_status == kPreconditionFailed) verdict = LostRace(is_resend);
-  if (verdict.phase == Phase::kSucceeded && tried.rule != nullptr && tried.rule->then_probe) {
-    verdict = co_await ThenProbe(tried, std::move(verdict));
+  if (tried.rule != nullptr && answer) {
+    verdict = OrTakenOn(std::move(verdict), tried.step, *tried.rule, backend, *answer,
+                        CapturesOf(tried.step, *tried.policy));
   }
+  verdict = co_await ThenProbe(tried, std::move(verdict));
   if (MakesAgain(tried.step) && verdict.phase == Phase::kSucceeded) verdict.detail += kNewId;
   co_return co_await Record(begun.event, Phase::kDispatching, tried, std::move(verdict),
                             std::move(answer));
 }
 
 Task<UndoVerdict> UndoSender::ThenProbe(const Tried& tried, UndoVerdict verdict) {
+  const bool is_asked = tried.rule != nullptr && tried.rule->then_probe;
+  if (verdict.phase != Phase::kSucceeded || !is_asked) co_return verdict;
   const bool is_gone =
       parts_.settling != nullptr && co_await parts_.settling->SaysGone(tried.step, parts_.executor);
   if (is_gone) co_return verdict;
@@ -327,8 +386,6 @@ Task<UndoVerdict> UndoSender::ThenProbe(const Tried& tried, UndoVerdict verdict)
 
 Task<UndoOutcome> UndoSender::Record(const Event& undo, Phase from, const Tried& tried,
                                      UndoVerdict verdict, Result<Answer> answer) {
-  const UndoRule* const rule = tried.rule;
-  const std::uint32_t jitter = tried.jitter;
   Transition transition;
   transition.operation = undo.operation;
   transition.from = from;
@@ -338,6 +395,7 @@ Task<UndoOutcome> UndoSender::Record(const Event& undo, Phase from, const Tried&
   transition.http_status = verdict.http_status;
   transition.detail = verdict.detail;
   transition.found = verdict.found;
+  transition.task = verdict.question;
   if (answer && verdict.http_status != 0) {
     KeepWhatWasSaid(*answer, tried.tool, transition);
   }
@@ -345,36 +403,40 @@ Task<UndoOutcome> UndoSender::Record(const Event& undo, Phase from, const Tried&
                                                  parts_.executor, parts_.record_pause);
   if (!recorded) {
     co_return UndoOutcome{UndoOutcome::Kind::kAgain, std::string(recorded.error().detail()),
-                          UndoPause(1, {}, jitter)};
+                          UndoPause(1, {}, tried.jitter)};
   }
-  if (verdict.found) co_return UndoOutcome{UndoOutcome::Kind::kStuck, verdict.detail, {}};
+  co_return OutcomeOf(undo, tried, verdict, answer);
+}
+
+UndoOutcome UndoSender::OutcomeOf(const Event& undo, const Tried& tried, const UndoVerdict& verdict,
+                                  const Result<Answer>& answer) const {
+  const auto stuck = [](std::string reason) {
+    return UndoOutcome{UndoOutcome::Kind::kStuck, std::move(reason), {}};
+  };
+  if (verdict.found) return stuck(verdict.detail);
+  if (verdict.question) {
+    return {UndoOutcome::Kind::kAgain, verdict.detail, QuestionPause(Millis(0), Millis::max())};
+  }
   switch (verdict.phase) {
     case Phase::kSucceeded:
-      co_return UndoOutcome{UndoOutcome::Kind::kDone, {}, {}};
+      return {UndoOutcome::Kind::kDone, {}, {}};
     case Phase::kRejected:
-      co_return UndoOutcome{
-          UndoOutcome::Kind::kStuck, "its undo request was refused: " + verdict.detail, {}};
+      return stuck("its undo request was refused: " + verdict.detail);
     case Phase::kUncertain:
       if (verdict.is_refused) {
-        co_return UndoOutcome{UndoOutcome::Kind::kStuck,
-                              "its undo request was refused after a try that nobody knows the "
-                              "outcome of: " +
-                                  verdict.detail,
-                              {}};
+        return stuck("its undo request was refused after a try that nobody knows the outcome of: " +
+                     verdict.detail);
       }
-      if (rule == nullptr || rule->repeatable == Repeatable::kNo) {
-        co_return UndoOutcome{UndoOutcome::Kind::kStuck,
-                              "nobody knows whether its undo request took effect (" +
-                                  verdict.detail +
-                                  "), and the policy does not say that it may be repeated",
-                              {}};
+      if (tried.rule == nullptr || tried.rule->repeatable == Repeatable::kNo) {
+        return stuck("nobody knows whether its undo request took effect (" + verdict.detail +
+                     "), and the policy does not say that it may be repeated");
       }
       break;
     default:
       break;
   }
-  co_return UndoOutcome{UndoOutcome::Kind::kAgain, verdict.detail,
-                        UndoPause(undo.attempt, RetryAfterOf(answer), jitter)};
+  return {UndoOutcome::Kind::kAgain, verdict.detail,
+          UndoPause(undo.attempt, RetryAfterOf(answer), tried.jitter)};
 }
 
 }  // namespace recourse

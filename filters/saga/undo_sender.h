@@ -77,18 +77,26 @@ class UndoSender {
     std::uint32_t jitter;
     CallKeeper* keeper;  // of the answers
   };
+  std::unique_ptr<UpstreamConnection> Open(const Tried& tried);
   Task<UndoOutcome> Send(const Tried& tried, Begun begun);
   // Why nothing is to be sent now; nullopt: it is. Sets If-Match in `fields`.
   Task<std::optional<UndoVerdict>> Compare(const Tried& tried, int attempt, bool is_resend,
                                            Headers& fields);
   Task<std::expected<Snapshot, Unread>> ReadState(const Tried& tried, int attempt);
-  // Of an undo whose outcome is unknown, and which is not to be sent again.
   // What is known once the backend has said that it is undone.
   Task<UndoVerdict> ThenProbe(const Tried& tried, UndoVerdict verdict);
+  // Of an undo whose outcome is unknown, and which is not to be sent again.
   Task<UndoOutcome> FindOut(const Tried& tried, Event unknown, std::string otherwise);
+  // Of an undo that was taken on: whether it is done by now.
+  Task<UndoOutcome> AskWhetherDone(const Tried& tried, Event taken_on);
+  // That undo, if it was.
+  Task<std::optional<Event>> TakenOn(const Tried& tried, std::uint64_t earlier);
+  Task<Result<Answer>> Ask(const Tried& tried, HttpRequest request, int attempt);
   // `from` is the undo's phase now.
   Task<UndoOutcome> Record(const Event& undo, Phase from, const Tried& tried, UndoVerdict verdict,
                            Result<Answer> answer);
+  UndoOutcome OutcomeOf(const Event& undo, const Tried& tried, const UndoVerdict& verdict,
+                        const Result<Answer>& answer) const;
 
   const Parts parts_;
 };

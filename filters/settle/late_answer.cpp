@@ -3,9 +3,11 @@
 #include <algorithm>
 
 #include "filters/call/call_values.h"
+#include "filters/call/codecs.h"
 #include "filters/call/key_placeholder.h"
 #include "filters/call/outcome.h"
 #include "filters/call/stored_response.h"
+#include "filters/call/taken_on.h"
 #include "filters/settle/probe.h"
 #include "proxy/base/backoff.h"
 
@@ -61,6 +63,11 @@ std::optional<Transition> LateTransition(
   values.answer_headers = &answer.response.headers;
   values.answer_body = body ? &*body : nullptr;
   Verdict verdict = Classify(tool, answer, values);
+  if (tool.settled_by && verdict.http_status == kTakenOn && uncertain.task &&
+      CodecOf(tool).AsksAboutTask(*uncertain.task)) {
+    verdict.phase = Phase::kSucceeded;
+    verdict.detail = "the server's task has come to its end";
+  }
   // What was taken on, and then refused, is no attempt that was never made.
   if (verdict.phase == Phase::kNotSent) verdict.phase = Phase::kRejected;
   if (verdict.phase != Phase::kSucceeded && verdict.phase != Phase::kRejected) return std::nullopt;
@@ -102,10 +109,7 @@ std::optional<Transition> DoneTransition(
   values.answer_status = answer.response.status;
   values.answer_headers = &answer.response.headers;
   values.answer_body = body ? &*body : nullptr;
-  const bool is_done = std::ranges::all_of(tool.settled_by->until, [&](const Condition& condition) {
-    return Evaluate(condition, values).value_or(false);
-  });
-  if (!is_done) return std::nullopt;
+  if (!SaysDone(*tool.settled_by, answer, values)) return std::nullopt;
   Transition transition = FromUncertain(taken_on, Phase::kSucceeded, "settled_by says it is done");
   transition.answer_kept = taken_on.answer_kept;
   transition.answer = taken_on.answer;

@@ -60,10 +60,13 @@ std::expected<RenderedRequest, std::string> WithReference(const Event& uncertain
   return std::move(*undo);
 }
 
-// The call is gone; what it set is noted beside the state before it, or nowhere.
+// The call is gone; what it set is noted beside the state before it, beside its probe, or nowhere.
 std::vector<std::string> PlacesSetBy(const Event& uncertain) {
-  if (!uncertain.state) return {std::string()};
-  return PlacesNoted(uncertain.state->request.headers);
+  if (uncertain.state) return PlacesNoted(uncertain.state->request.headers);
+  std::vector<std::string> places;
+  if (uncertain.settle) places = PlacesNoted(uncertain.settle->headers);
+  if (places.empty()) places.emplace_back();
+  return places;
 }
 
 Transition FromUncertain(const Event& uncertain, Phase to, Cause cause) {

@@ -47,7 +47,7 @@ Task<ProbeReading> ProbeSender::AskAbout(Event event, std::shared_ptr<const Poli
   Result<Answer> answer = std::unexpected(Error());
   while (request) {
     OwnRequest told(OwnRequest::Kind::kProbe, event, policy, backend, number);
-    answer = co_await Ask(backend, *request, limits::kProbeAnswerBytesMax, std::move(told));
+    answer = co_await Ask(target, *request, limits::kProbeAnswerBytesMax, std::move(told));
     if (!rule.search) co_return JudgeProbe(rule, answer);
     request = TakePage(rule, backend, *request, answer, search);
   }
@@ -63,7 +63,7 @@ Task<bool> ProbeSender::SaysGone(Event undone, std::shared_ptr<const Policy> pol
   }
   OwnRequest told(OwnRequest::Kind::kProbe, undone, policy, *target.backend, 1);
   const Result<Answer> answer =
-      co_await Ask(*target.backend, ProbeRequest(undone, *target.tool, *target.backend),
+      co_await Ask(target, ProbeRequest(undone, *target.tool, *target.backend),
                    limits::kProbeAnswerBytesMax, std::move(told));
   co_return answer&& StatesAbsence(rule, *answer);
 }
@@ -91,8 +91,7 @@ Task<Result<Answer>> ProbeSender::AskWhetherDone(Event event, std::shared_ptr<co
     (void)AddSecrets(target.tool->undo->secrets, parts_.read_secret, request.headers);
   }
   OwnRequest told(OwnRequest::Kind::kProbe, event, std::move(policy), *target.backend, number);
-  co_return co_await Ask(*target.backend, std::move(request), limits::kProbeAnswerBytesMax,
-                         std::move(told));
+  co_return co_await Ask(target, std::move(request), limits::kProbeAnswerBytesMax, std::move(told));
 }
 
 Task<TaskReport> ProbeSender::AskAs(std::string_view method, RenderedRequest asked,
@@ -107,19 +106,21 @@ Task<TaskReport> ProbeSender::AskAs(std::string_view method, RenderedRequest ask
   }
   OwnRequest told(OwnRequest::Kind::kProbe, event, std::move(policy), *target.backend, 1);
   const Result<Answer> answer =
-      co_await Ask(*target.backend, std::move(request), limits::kAnswerBytesMax, std::move(told));
+      co_await Ask(target, std::move(request), limits::kAnswerBytesMax, std::move(told));
   if (!answer || !answer->message) co_return TaskReport();
   co_return answer->codec->ReadTask(method, answer->response.body);
 }
 
-Task<Result<Answer>> ProbeSender::Ask(const Backend& backend, HttpRequest request,
+Task<Result<Answer>> ProbeSender::Ask(ProbeTarget target, HttpRequest request,
                                       std::size_t bytes_max, OwnRequest told) {
   // What was not asked is asked after the pause of a probe that tells nothing.
   const OwnRoom room(parts_.keep);
   if (!room.is_there) {
     co_return std::unexpected(Error(ErrorCode::kOverloaded, kNoRoom, Delivery::kNotSent));
   }
-  const std::unique_ptr<UpstreamConnection> connection = parts_.upstream.Open(backend);
+  std::optional<Backend> own;
+  const std::unique_ptr<UpstreamConnection> connection =
+      parts_.upstream.Open(CalledFor(target.tool, *target.backend, own));
   connection->MayOpenSession();
   connection->HoldAnswerFor(room.keeper.get());
   const Result<void> connected = co_await connection->Connected();

@@ -56,7 +56,7 @@ class ProbeSender {
  private:
   Task<TaskReport> AskAs(std::string_view method, RenderedRequest asked, const Event& event,
                          std::shared_ptr<const Policy> policy, ProbeTarget target);
-  Task<Result<Answer>> Ask(const Backend& backend, HttpRequest request, std::size_t bytes_max,
+  Task<Result<Answer>> Ask(ProbeTarget target, HttpRequest request, std::size_t bytes_max,
                            OwnRequest told);
 
   const Parts parts_;

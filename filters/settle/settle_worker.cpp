@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "filters/call/call_values.h"
+#include "filters/call/codecs.h"
 #include "filters/call/key_placeholder.h"
 #include "filters/call/stored_call.h"
 #include "filters/settle/reply.h"
@@ -13,6 +14,11 @@ namespace {
 
 constexpr std::size_t kOpenPage = 256;
 constexpr int kLoadTriesMax = 6'000;  // one a tick: ten minutes
+
+// What an undo waits for is its flow's to ask.
+bool IsSettledHere(const Event& event) {
+  return event.phase == Phase::kUncertain && event.undoes == 0 && (event.settle || event.task);
+}
 
 }  // namespace
 
@@ -58,7 +64,7 @@ Task<void> SettleWorker::LoadOpen() {
     if (page->empty()) co_return;
     for (const Event& event : *page) {
       after = std::max(after, event.operation);
-      if (event.phase == Phase::kUncertain && (event.settle || event.task)) {
+      if (IsSettledHere(event)) {
         Add(event, parts_.policy(event.policy_version));
       }
     }
@@ -78,7 +84,7 @@ void SettleWorker::LoadMore() {
 }
 
 void SettleWorker::Watch(const Event& uncertain) {
-  if (uncertain.phase != Phase::kUncertain || (!uncertain.settle && !uncertain.task)) return;
+  if (!IsSettledHere(uncertain)) return;
   ++to_add_;
   // Taken here: the caller's request still holds that policy.
   loop_.Post([this, event = uncertain, policy = parts_.policy(uncertain.policy_version)]() mutable {
@@ -126,8 +132,9 @@ Task<void> SettleWorker::Probe(std::uint64_t operation) {
   const Tool* const tool = FindToolFor(event, *policy);
   const Backend* const backend = FindBackend(*policy, event.backend);
   if (tool != nullptr && backend != nullptr && entry.task && !entry.task->is_lost) {
-    co_await (tool->settled_by ? AskWhetherDone(operation, policy, {tool, backend})
-                               : AskTask(operation, policy, {tool, backend}));
+    const bool has_task = CodecOf(*backend).AsksAboutTask(*event.task);
+    co_await (tool->settled_by && !has_task ? AskWhetherDone(operation, policy, {tool, backend})
+                                            : AskTask(operation, policy, {tool, backend}));
     co_return;
   }
   if (tool == nullptr || !tool->settle || backend == nullptr) {

@@ -132,7 +132,9 @@ void DescribeUndo(const Tool& tool, const UndoRule& undo, DescribedLines& lines)
                                   : undo.repeatable == Repeatable::kByKey ? "may be repeated by key"
                                                                           : "is not repeated";
   line("", fmt::format("done: {}; while its outcome is unknown it {}; at most {}",
-                       undo.request.calls.empty() ? DoneText(undo) : "a result without isError",
+                       undo.request.calls.empty() || !tool.mutations.empty()
+                           ? DoneText(undo)
+                           : "a result without isError",
                        repeat, Count(static_cast<std::size_t>(undo.attempts_max), "attempt")));
   std::string whens;
   for (const Condition& when : undo.done_when) whens += (whens.empty() ? "" : " or ") + when.text;
@@ -140,6 +142,7 @@ void DescribeUndo(const Tool& tool, const UndoRule& undo, DescribedLines& lines)
   if (const std::string text = CredentialsText(undo.secrets, undo.from_call); !text.empty()) {
     line("", "credentials: " + text);
   }
+  if (undo.settled_by) line("", "taken on, it runs: " + SettledByText(*undo.settled_by));
   if (undo.then_probe) line("", "and only when settle then states that nothing is there");
   if (undo.key && undo.key->at.exists()) line("", "its own key: " + KeyAtText(*undo.key));
   if (undo.only_if_unchanged) {
@@ -193,7 +196,9 @@ void DescribeWriteRules(const Policy& policy, const Tool& tool, DescribedLines& 
   if (key.at.exists()) line("key at", KeyAtText(key));
   DescribeFlow(policy, tool, lines);
   if (tool.on_error == OnError::kNotExecuted) {
-    line("on_error", "an answer with isError proves that nothing happened");
+    line("on_error", tool.mutations.empty()
+                         ? "an answer with isError proves that nothing happened"
+                         : "an answer with errors proves that nothing happened, also of its undo");
   }
   if (tool.answer != AnswerForm::kByType) {
     line("answer", tool.answer == AnswerForm::kStream
@@ -326,6 +331,10 @@ DescribedLines Describe(const Policy& policy, const Explanation& explained) {
     if (policy.routes->Intercepts(backend)) {
       line("intercept", "TLS of agents to it ends here: they see a certificate of the pod's CA");
     }
+  }
+  if (explained.tool != nullptr && !explained.tool->secrets.empty()) {
+    line("credentials", "of the tool: " + CredentialsText(explained.tool->secrets, {}) +
+                            "; the agent's own go no further");
   }
   if (!explained.mcp_tool.empty())
     line("call", std::string(explained.backend->is_graphql() ? kMutation : kToolsCall) + ' ' +

@@ -37,6 +37,7 @@ void AddFieldsOf(const Tool& tool, std::vector<std::string>& names) {
   for (const Selector& place : tool.redact) {
     if (place.source == Selector::Source::kHeader) names.push_back(ToLower(place.name));
   }
+  for (const SecretHeader& secret : tool.secrets) names.push_back(ToLower(secret.name));
   if (!tool.approval) return;
   for (const SecretHeader& secret : tool.approval->secrets) names.push_back(ToLower(secret.name));
 }

@@ -103,7 +103,10 @@ void CheckCredentials(PolicyBuilder& draft, std::size_t index) {
   if (tool.settled_by) check_request("settled_by", tool.settled_by->request);
   if (tool.before) check_request("before", tool.before->request);
   if (tool.before && tool.before->version) check("before", {*tool.before->version});
-  for (const UndoRule* const undo : UndosOf(tool)) check_request("undo", undo->request);
+  for (const UndoRule* const undo : UndosOf(tool)) {
+    check_request("undo", undo->request);
+    if (undo->settled_by) check_request("undo", undo->settled_by->request);
+  }
 }
 
 void CheckRedact(PolicyBuilder& draft, std::size_t index) {

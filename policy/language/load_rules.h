@@ -48,6 +48,8 @@ std::optional<RequestTemplate> ReadGraphqlOwn(MapReader& map, const std::string&
 // `json` or `form` of a request that is no call of an MCP tool.
 void ReadRequestBody(MapReader& map, RequestTemplate& request);
 std::optional<SettleRule> ReadSettle(MapReader& tool, const Speaks& speaks);
+// `settle: none`: nothing can ask, and whoever wrote it knows.
+bool SaysNone(const YamlNode& settle);
 std::optional<SettledByRule> ReadSettledBy(MapReader& tool, const Speaks& speaks);
 std::optional<BeforeRule> ReadBefore(MapReader& tool, const Speaks& speaks);
 // Words in the place of an undo: there is none, and why (`reason`); nobody has decided yet.

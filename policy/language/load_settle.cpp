@@ -171,9 +171,13 @@ void CheckAsks(MapReader& map, bool is_safe, const RequestTemplate& request) {
 
 }  // namespace
 
+bool SaysNone(const YamlNode& settle) {
+  return settle.kind == YamlNode::Kind::kScalar && settle.text == "none";
+}
+
 std::optional<SettleRule> ReadSettle(MapReader& tool, const Speaks& speaks) {
   const YamlNode* node = tool.Get("settle");
-  if (node == nullptr) return std::nullopt;
+  if (node == nullptr || SaysNone(*node)) return std::nullopt;
   MapReader map(*node, tool.KeyOf("settle"), tool.problems());
   auto request = ReadOwnRequest(map, speaks, Effect::kRead,
                                 "a read that shows whether the write took effect: request: "
@@ -196,11 +200,6 @@ std::optional<SettledByRule> ReadSettledBy(MapReader& tool, const Speaks& speaks
   const YamlNode* node = tool.Get("settled_by");
   if (node == nullptr) return std::nullopt;
   MapReader map(*node, tool.KeyOf("settled_by"), tool.problems());
-  if (speaks.kind == Speaks::Kind::kMcp) {
-    map.problems().Error(node->place, map.key(),
-                         "an MCP server tells by a task that it works on; this is for others");
-    return std::nullopt;
-  }
   auto request = ReadOwnRequest(map, speaks, Effect::kRead,
                                 "a read that shows whether what was taken on is done: request: "
                                 "\"GET /jobs/{answer.body#/job/id}\"");

@@ -202,8 +202,12 @@ void TellTemplates(const PolicyBuilder& draft, Tool& tool) {
   const bool keeps = draft.policy.backends[tool.backend].keeps_escaped_slash;
   if (tool.settle) tool.settle->request.keeps_escaped_slash = keeps;
   if (tool.settled_by) tool.settled_by->request.keeps_escaped_slash = keeps;
-  if (tool.undo) tool.undo->request.keeps_escaped_slash = keeps;
-  for (UndoRule& other : tool.other_undos) other.request.keeps_escaped_slash = keeps;
+  const auto tell = [keeps](UndoRule& undo) {
+    undo.request.keeps_escaped_slash = keeps;
+    if (undo.settled_by) undo.settled_by->request.keeps_escaped_slash = keeps;
+  };
+  if (tool.undo) tell(*tool.undo);
+  for (UndoRule& other : tool.other_undos) tell(other);
 }
 
 Tool ReadTool(MapReader& map, PolicyBuilder& draft) {
@@ -214,6 +218,8 @@ Tool ReadTool(MapReader& map, PolicyBuilder& draft) {
   map.Need("effect", "accepted: read or write");
   tool.effect = map.OneOf("effect", kEffects).value_or(Effect::kWrite);
   tool.timeout = map.Duration("timeout", Millis(1));
+  tool.secrets = ReadCredentials(map, draft.tls_files, Sources::kFilesAndTokens,
+                                 "; without it the backend's or the agent's own go on");
   ReadUpgrades(map, tool);
   ReadKeyWords(map, tool);
   ReadKey(map, draft, tool);
@@ -221,12 +227,13 @@ Tool ReadTool(MapReader& map, PolicyBuilder& draft) {
   map.Finish();
   if (tool.effect == Effect::kRead) {
     for (const auto& member : map.node().members) {
-      static constexpr std::string_view kOfReads[] = {"match", "effect", "timeout", "upgrade"};
+      static constexpr std::string_view kOfReads[] = {"match", "effect", "timeout", "upgrade",
+                                                      "credentials"};
       if (std::ranges::find(kOfReads, member.name) != std::end(kOfReads)) continue;
       if (!map.Knows(member.name)) continue;
       draft.problems.Error(member.name_place, map.KeyOf(member.name),
                            "is for writes only; a tool with `effect: read` has match, effect, "
-                           "timeout and upgrade");
+                           "timeout, upgrade and credentials");
     }
   } else {
     AddDefaultRef(tool);

@@ -210,6 +210,7 @@ UndoRule ReadOneUndo(MapReader& map, const Speaks& speaks, TlsFiles files, bool&
   rule.leaves = ReadLeaves(map);
   rule.key = ReadUndoKey(map);
   rule.then_probe = map.Bool("then_probe").value_or(false);
+  rule.settled_by = ReadSettledBy(map, speaks);
   rule.attempts_max =
       ReadCountUpTo(map, "attempts", limits::kUndoAttemptsCap).value_or(rule.attempts_max);
   rule.window = map.Duration("window", Millis(1));

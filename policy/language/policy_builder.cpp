@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "policy/language/load_rules.h"
+
 namespace recourse {
 
 Place PolicyBuilder::ToolPlace(std::size_t tool, std::string_view word) const {
@@ -18,6 +20,11 @@ std::string PolicyBuilder::ToolKey(std::size_t tool, std::string_view word) cons
 
 bool PolicyBuilder::ToolHas(std::size_t tool, std::string_view word) const {
   return tool_nodes[tool]->Find(word) != nullptr;
+}
+
+bool PolicyBuilder::HasSettle(std::size_t tool) const {
+  const YamlNode* const settle = tool_nodes[tool]->Find("settle");
+  return settle != nullptr && !SaysNone(*settle);
 }
 
 std::vector<std::string> PolicyBuilder::BackendNames() const {

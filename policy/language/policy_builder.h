@@ -22,6 +22,8 @@ struct PolicyBuilder {
   Place ToolPlace(std::size_t tool, std::string_view word) const;
   std::string ToolKey(std::size_t tool, std::string_view word) const;
   bool ToolHas(std::size_t tool, std::string_view word) const;
+  // A request that asks; `settle: none` is none.
+  bool HasSettle(std::size_t tool) const;
   std::vector<std::string> BackendNames() const;
   std::vector<std::string> ToolNames() const;
 
@@ -63,7 +65,7 @@ void Validate(PolicyBuilder& draft);
 // Backends that have a name or a server in common are told apart by their paths, and agree in what
 // is decided before a path is known. A part of Validate.
 void CheckAuthorities(PolicyBuilder& draft);
-// What the `credentials` of a backend must agree with. A part of Validate.
+// What the `credentials` of backends and tools must agree with. A part of Validate.
 void CheckBackendCredentials(PolicyBuilder& draft);
 // Tools of an MCP server by path, where another backend of the same url serves that path. A part of
 // Validate; `routes` are those of the draft.

@@ -37,12 +37,14 @@ constexpr std::string_view kSchemaToolWords = R"json(    "settle": {
     "settled_by": {
       "type": "object",
       "required": [ "until" ],
-      "oneOf": [ { "required": [ "request" ] }, { "required": [ "graphql" ] } ],
-      "dependentRequired": { "variables": [ "graphql" ] },
+      "oneOf": [
+        { "required": [ "request" ] }, { "required": [ "call" ] }, { "required": [ "graphql" ] }
+      ],
+      "dependentRequired": { "arguments": [ "call" ], "variables": [ "graphql" ] },
       "additionalProperties": false,
       "properties": {
-        "call": { "not": {}, "description": "An MCP server tells by tasks." },
-        "arguments": { "not": {}, "description": "Likewise." },
+        "call": { "$ref": "#/$defs/mcp_name", "description": "A read of the same MCP server." },
+        "arguments": { "type": "object" },
         "graphql": { "$ref": "#/$defs/text", "description": "A document of one field." },
         "variables": { "type": "object", "description": "Those of the document." },
         "request": { "type": "string", "pattern": "^[A-Z-]+ /",
@@ -125,6 +127,7 @@ constexpr std::string_view kSchemaToolWords = R"json(    "settle": {
           "description": "Conditions of which one must hold too." },
         "then_probe": { "type": "boolean", "default": false,
           "description": "Done once the settle request states that nothing is there." },
+        "settled_by": { "$ref": "#/$defs/settled_by" },
         "repeatable": { "enum": [ true, false, "by_key" ], "default": false,
           "description": "Whether it may be sent again when its outcome is unknown." },
         "key_at": { "$ref": "#/$defs/key_at" },

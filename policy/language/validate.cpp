@@ -100,7 +100,7 @@ bool IsKnownOnlyFromAnswer(const Tool& tool, const Selector& selector) {
 
 void CheckSettle(PolicyBuilder& draft, std::size_t index) {
   Tool& tool = draft.policy.tools[index];
-  if (!tool.happened_if.empty() && !draft.ToolHas(index, "settle")) {
+  if (!tool.happened_if.empty() && !draft.HasSettle(index)) {
     draft.problems.Error(draft.ToolPlace(index, "happened_if"), draft.ToolKey(index, "happened_if"),
                          "somebody else's twin gives the same error, so `settle` must compare what "
                          "is there, and there is none");
@@ -190,7 +190,7 @@ void CheckSuperseding(PolicyBuilder& draft, std::size_t index) {
 
 void WarnAboutUnknown(PolicyBuilder& draft, std::size_t index) {
   const Tool& tool = draft.policy.tools[index];
-  if (!HasMatch(tool) || tool.settle || AsksAboutCalls(tool)) return;
+  if (!HasMatch(tool) || draft.ToolHas(index, "settle") || AsksAboutCalls(tool)) return;
   // A DELETE or PUT can be looked at and made again by hand; these cannot.
   const bool adds = tool.is_named() ||
                     std::any_of(tool.methods.begin(), tool.methods.end(), [](const auto& name) {
@@ -200,7 +200,8 @@ void WarnAboutUnknown(PolicyBuilder& draft, std::size_t index) {
   if (KeyRuleOf(tool, draft.policy.backends[tool.backend]).at.exists()) return;
   draft.problems.Warn(draft.tool_places[index], draft.ToolKey(index, "settle"),
                       "is not given and the backend has no key_header: when the outcome of a call "
-                      "is unknown, nothing can find it out, and its repeats get 409 for good");
+                      "is unknown, nothing can find it out, and its repeats get 409 for good; say "
+                      "settle: none if nothing can ask");
 }
 
 void WarnAboutKey(PolicyBuilder& draft, std::size_t index) {

@@ -18,6 +18,14 @@ namespace recourse {
 enum class OnMismatch : std::uint8_t { kReject, kReplay, kAsk };
 enum class AcrossTraces : std::uint8_t { kIfUnanswered, kNever, kAlways, kAsk };
 
+// How far what a tool does can be taken back. Stored as numbers of two bits: never renumber.
+enum class UndoClass : std::uint8_t {
+  kRead = 0,                  // of a stored write: an earlier version did not say
+  kReversible = 1,            // what it changed is put back, or what it made is gone
+  kExternallyReversible = 2,  // taken back by a further effect: a refund, a new id, a closed thing
+  kIrreversible = 3,
+};
+
 // How long what is remembered is kept. Only time in which the process runs counts.
 struct LedgerRule {
   Millis retention = limits::kRetention;    // a final operation's answer, after its last event

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "policy/model/route_table.h"
+#include "proxy/base/http/http_message.h"
 
 namespace recourse {
 
@@ -26,6 +27,31 @@ const KeyRule& KeyRuleOfUndo(const UndoRule* rule, const Backend& backend) {
   static const KeyRule kNone;
   if (rule != nullptr && rule->key) return *rule->key;
   return backend.key.at.is_field() ? backend.key : kNone;
+}
+
+bool HasSecrets(const Backend& backend, const Tool* tool) {
+  return !backend.secrets.empty() || (tool != nullptr && !tool->secrets.empty());
+}
+
+std::vector<SecretHeader> SecretsOf(const Backend& backend, const Tool* tool) {
+  std::vector<SecretHeader> secrets;
+  if (tool != nullptr) secrets = tool->secrets;
+  const std::size_t own = secrets.size();
+  for (const SecretHeader& secret : backend.secrets) {
+    const auto is_own = [&secret](const SecretHeader& one) {
+      return EqualsIgnoreCase(one.name, secret.name);
+    };
+    const auto end = secrets.begin() + static_cast<std::ptrdiff_t>(own);
+    if (std::none_of(secrets.begin(), end, is_own)) secrets.push_back(secret);
+  }
+  return secrets;
+}
+
+const Backend& CalledFor(const Tool* tool, const Backend& backend, std::optional<Backend>& room) {
+  if (tool == nullptr || tool->secrets.empty()) return backend;
+  room = backend;
+  room->secrets = SecretsOf(backend, tool);
+  return *room;
 }
 
 std::vector<const UndoRule*> UndosOf(const Tool& tool) {

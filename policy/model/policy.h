@@ -131,6 +131,7 @@ struct UndoRule {
   std::optional<KeyRule> key;       // of the request itself; unset: the backend's, in a field
   bool only_if_unchanged = false;   // what the write left, by `before`, is there still
   std::vector<std::string> leaves;  // pointers into the call's body: what need not be put back
+  std::optional<SettledByRule> settled_by;  // until then what the backend has taken on is running
   std::vector<SecretHeader> secrets;
   std::vector<std::string>
       from_call;  // header fields of the agent's call, kept sealed with the undo
@@ -217,6 +218,10 @@ struct Tool {
   std::vector<std::string> mutations;
   Effect effect = Effect::kWrite;
 
+  // In every request for it, in place of such fields of the agent's and of its backend's
+  // `credentials`; no answer shows them.
+  std::vector<SecretHeader> secrets;
+
   // It is called by its name, and has no path of its own.
   bool is_named() const { return !mcp_names.empty() || !mutations.empty(); }
 
@@ -271,6 +276,14 @@ const KeyRule& KeyRuleOf(const Tool& tool, const Backend& backend);
 
 // The same of the request that undoes it; `rule` may be null.
 const KeyRule& KeyRuleOfUndo(const UndoRule* rule, const Backend& backend);
+
+// What requests for the tool, which may be null, carry for credentials: its own and, of other
+// fields, its backend's.
+bool HasSecrets(const Backend& backend, const Tool* tool);
+std::vector<SecretHeader> SecretsOf(const Backend& backend, const Tool* tool);
+
+// The backend as it is to be called for the tool: with those. `room` has it where it is no other.
+const Backend& CalledFor(const Tool* tool, const Backend& backend, std::optional<Backend>& room);
 
 // All undo rules of the tool, in the order in which they are looked at.
 std::vector<const UndoRule*> UndosOf(const Tool& tool);

@@ -193,6 +193,7 @@ void AdaptUndo(UndoRule& undo) {
   if (undo.key) TakeKeyOut(*undo.key);
   for (const SecretHeader& secret : undo.secrets) AddPlaceholder(undo.request, secret);
   undo.secrets.clear();
+  undo.settled_by.reset();
 }
 
 }  // namespace
@@ -222,6 +223,7 @@ void AdaptPolicy(Policy& policy, std::uint16_t port, Millis deadline) {
   }
   for (Tool& tool : policy.tools) {
     tool.timeout.reset();
+    tool.secrets.clear();
     if (tool.key) TakeKeyOut(*tool.key);
     tool.hold = std::min(tool.hold, limits::kHold);
     if (tool.approval) {

@@ -116,7 +116,10 @@ Task<void> Tunnel::Pump(End& from, Connection& to, std::uint64_t& count) {
   while (!broken_ && co_await Fill(from)) {
     Touch();
     const std::string_view bytes = from.buffer.unread();
-    if (!co_await WriteAll(to, {bytes})) {
+    const bool is_looked_at = frames_ && &from == &backend_;
+    const auto passing = is_looked_at ? frames_->Take(bytes) : bytes;
+    is_opaque_ = is_opaque_ || !passing;
+    if (!passing || !co_await WriteAll(to, {*passing})) {
       broken_ = true;
       break;
     }

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "filters/credentials/frame_scrubber.h"
 #include "proxy/exchange/client_side.h"
 #include "proxy/net/loop/io_thread.h"
 #include "proxy/net/message/body_decoder.h"
@@ -42,11 +43,16 @@ class Tunnel final : public Drainable {
   Tunnel(IoThread& thread, End client, End backend, Millis idle, Gate gate)
       : thread_(thread), client_(client), backend_(backend), idle_(idle), gate_(std::move(gate)) {}
 
+  // Before Run(): the backend's frames are looked through for those.
+  void TakeOut(const EchoScrubber& scrubber) { frames_.emplace(scrubber); }
+
   // Returns when nothing uses the connections any more; neither can serve anything else then.
   Task<void> Run();
   // From now on kDrainQuiet of silence is enough.
   void Drain() override;
 
+  // It has ended because of what could not be looked through.
+  bool is_opaque() const { return is_opaque_; }
   std::uint64_t bytes_to_backend() const { return bytes_to_backend_; }
   std::uint64_t bytes_to_client() const { return bytes_to_client_; }
 
@@ -62,7 +68,9 @@ class Tunnel final : public Drainable {
   End client_, backend_;
   Millis idle_;
   Gate gate_;
-  std::optional<MonoTime> admit_by_;  // while the gate needs more of what has begun
+  std::optional<MonoTime> admit_by_;     // while the gate needs more of what has begun
+  std::optional<FrameScrubber> frames_;  // of the backend
+  bool is_opaque_ = false;
   bool draining_ = false;
   bool broken_ = false;
   Promise<bool> pumped_;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "filters/call/codecs.h"
+#include "filters/credentials/credential_upstream.h"
 #include "filters/endpoint_redirect.h"
 #include "proxy/exchange/observation.h"
 #include "proxy/lanes/read_waits.h"
@@ -39,7 +40,8 @@ Form FormOf(const Head& head) {
   for (std::size_t i = 0; i < head.field_count; ++i) {
     const Field& field = head.fields[i];
     if (field.id == FieldId::kContentType) form.type = field.value;
-    form.is_encoded = form.is_encoded || field.id == FieldId::kContentEncoding;
+    form.is_encoded = form.is_encoded || (field.id == FieldId::kContentEncoding &&
+                                          !EqualsIgnoreCase(field.value, "identity"));
   }
   return form;
 }
@@ -47,6 +49,11 @@ Form FormOf(const Head& head) {
 bool IsOfEvents(std::string_view type) { return ToLower(type).starts_with("text/event-stream"); }
 
 }  // namespace
+
+void CleanHead(ReadState& read) {
+  if (read.own.scrubber.is_idle()) return;
+  read.own.scrubber.Clean({read.up.memory.get() + read.up.begin, read.head->size});
+}
 
 HttpResponse AnswerFailure(const ReadState& read, const Error& error) {
   HttpResponse answer =
@@ -61,12 +68,6 @@ bool ReadAnswer::BeginReply() {
                                  .answers_head = read_.head_request,
                                  .may_keep = read_.HasAsked(),
                                  .room = {read_.head_memory.get(), limits::kRelayBufferBytes}});
-}
-
-// Its fields are views of the buffer that it was read into.
-void ReadAnswer::CleanHead() {
-  if (read_.own.scrubber.is_idle()) return;
-  read_.own.scrubber.Clean({read_.up.memory.get() + read_.up.begin, read_.head->size});
 }
 
 // All that looks at a piece before the client has it.
@@ -115,12 +116,15 @@ Task<bool> ReadAnswer::Replace(std::string_view detail) {
 Task<bool> ReadAnswer::Relay() {
   using End = BodyDecoder::End;
   const Head& head = *read_.head;
-  CleanHead();
+  CleanHead(read_);
   request_.record.status = head.status;
   if (request_.observation) request_.observation->TakeAnswerHead(head);
   if (request_.tap) request_.tap->TakeAnswerHead(head);
   if (read_.is_endpoint && !request_.route.is_observed && IsRedirect(head.status)) {
     co_return co_await Replace(RedirectText(LocationOf(head)));
+  }
+  if (!read_.own.scrubber.is_idle() && head.body != BodyKind::kNone && FormOf(head).is_encoded) {
+    co_return co_await Replace(kEncodedAnswer);
   }
   if (read_.tap != nullptr || CodecOf(*read_.backend).ListensByGet()) MeetListening();
   if (!BeginReply()) co_return co_await Replace("the answer's head cannot be forwarded");

@@ -18,7 +18,6 @@ class ReadAnswer final : Drainable {
  private:
   // The process is to stop, and a stream may have nothing to say for hours.
   void Drain() override;
-  void CleanHead();
   bool BeginReply();
   ReplyPiece Meet(BodyDecoder::Piece piece);
   std::string_view ShowTap(const BodyDecoder::Piece& piece, bool ends);
@@ -37,6 +36,10 @@ class ReadAnswer final : Drainable {
   Reply& reply_;
   bool streams_ = false;
 };
+
+// Takes the policy's credentials out of the backend's head, which stands in the buffer that it was
+// read into.
+void CleanHead(ReadState& read);
 
 // What the client is told when there is no answer to pass on.
 HttpResponse AnswerFailure(const ReadState& read, const Error& error);

@@ -4,6 +4,7 @@
 
 #include "proxy/exchange/observation.h"
 #include "proxy/lanes/observed_call.h"
+#include "proxy/lanes/read_answer.h"
 #include "proxy/lanes/read_waits.h"
 #include "proxy/net/http1/chunk_head.h"
 #include "proxy/net/upstream/connector.h"
@@ -126,6 +127,7 @@ Task<Result<void>> ReadAttempt::PassInterim() {
   if (!read_.interim.Take(head)) {
     co_return std::unexpected(Error(ErrorCode::kBackendProtocol, kTooManyInterim));
   }
+  CleanHead(read_);
   if (head.status != 100 && request_.head.minor == 1) {
     // Bytes of an answer came, so the request is not sent again and its head's room is free.
     const std::span<char> room(read_.head_memory.get(), limits::kRelayBufferBytes);

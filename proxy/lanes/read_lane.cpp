@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "proxy/base/log/log.h"
 #include "proxy/exchange/observation.h"
 #include "proxy/exchange/tunnel.h"
 #include "proxy/lanes/observed_call.h"
@@ -33,15 +34,19 @@ bool CarriesContent(std::string_view method) {
   return method == "POST" || method == "PUT" || method == "PATCH";
 }
 
-// The backend's credentials take the place of the agent's.
+// Those of the policy take the place of the agent's.
 Task<Result<void>> TakeCredentials(ReadState& read) {
-  auto own = co_await read.request.worker.credentialed.CredentialsFor(*read.backend);
+  std::optional<Backend> room;
+  auto own = co_await read.request.worker.credentialed.CredentialsFor(
+      CalledFor(read.tool, *read.backend, room));
   if (!own) co_return std::unexpected(own.error());
   read.own = std::move(*own);
   Head& head = read.request.head;
   for (std::size_t i = 0; i < head.field_count; ++i) {
     Field& field = head.fields[i];
-    field.hop = field.hop || FindHeader(read.own.fields, std::string_view(field.name)) != nullptr;
+    // What an extension of WebSocket compresses cannot be looked through.
+    field.hop = field.hop || FindHeader(read.own.fields, field.name) != nullptr ||
+                EqualsIgnoreCase(field.name, "sec-websocket-extensions");
   }
   co_return Result<void>();
 }
@@ -68,7 +73,7 @@ Task<bool> ReadLane::Relay(Exchange& exchange, ReadTap* tap) {
     read.head_memory = request.worker.thread.buffers().Take();
     read.request_room = {read.head_memory.get(), limits::kRelayBufferBytes};
   }
-  if (!read.backend->secrets.empty()) {
+  if (HasSecrets(*read.backend, read.tool)) {
     if (const auto taken = co_await TakeCredentials(read); !taken) {
       co_return co_await Refuse(exchange, taken.error().code(),
                                 std::string(taken.error().detail()));
@@ -169,6 +174,7 @@ Task<bool> ReadLane::RunUpgraded(ReadState& read) {
   if (read.left) co_return false;
   ServedRequest& request = read.request;
   request.record.status = read.head->status;
+  CleanHead(read);
   const auto client =
       co_await read.exchange.client.Upgrade(*read.head, kDroppedFromBackend, read.upgrade,
                                             {read.head_memory.get(), limits::kRelayBufferBytes});
@@ -178,7 +184,14 @@ Task<bool> ReadLane::RunUpgraded(ReadState& read) {
   Tunnel tunnel(request.worker.thread, {client->connection, client->buffer},
                 {*read.upstream, read.up}, request.services.bounds.stream_timeout, {});
   request.services.metrics->tunnels_opened.Increment();
+  if (!read.own.scrubber.is_idle()) tunnel.TakeOut(read.own.scrubber);
   co_await RunTunnel(read.exchange, tunnel);
+  if (tunnel.is_opaque()) {
+    request.record.error = FactsOf(ErrorCode::kBackendProtocol).slug;
+    Log(LogLevel::kWarn,
+        "a tunnel was ended: its frames cannot be looked through for a credential of the policy",
+        {{"backend", read.backend->name}});
+  }
   co_return false;
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "filters/ledger/model/row_id.h"
+#include "policy/undo/undo_class.h"
 #include "proxy/admin/views/event_view.h"
 #include "proxy/admin/views/flow_json.h"
 #include "proxy/base/crypto/hash.h"
@@ -19,6 +20,7 @@ void WriteCall(JsonObject& json, std::string_view type, const Event& event) {
   json.Raw("number", RowIdJson(event.operation));
   json.Text("tool", event.tool);
   json.Text("backend", event.backend);
+  if (event.undo_class != UndoClass::kRead) json.Text("class", UndoClassName(event.undo_class));
   json.Text("caller", event.caller);
   json.Text("trace_id", event.trace_id);
   json.Text("flow", event.flow);

@@ -30,6 +30,25 @@ backends:
         prefix: "Bearer "
         token: {{ url: "{other}/token", client_id: agent, secret_file: {client}, scope: all }}
 tools:
+  bills.list:
+    match: GET open /bills
+    effect: read
+    credentials: {{ Authorization: {{ file: {secret}, prefix: "Bearer " }} }}
+  bills.pay:
+    match: POST open /bills/{{ref}}
+    effect: write
+    credentials: {{ Authorization: {{ file: {secret}, prefix: "Bearer " }} }}
+    external_ref: answer.body#/id
+    settle: {{ request: "GET /bills/{{path.ref}}", happened: answer.body#/items/0/id,
+              absent_after: 0s }}
+    undo: {{ request: "DELETE /bills/{{external_ref}}" }}
+  bills.change:
+    match: PATCH open /bills/{{ref}}
+    effect: write
+    credentials: {{ Authorization: {{ file: {secret}, prefix: "Bearer " }} }}
+    before: {{ request: "GET /bills/{{path.ref}}", keep: body#/id }}
+    undo: {{ request: "PATCH /bills/{{path.ref}}", json: {{ id: "{{before.body#/id}}" }} }}
+  live: {{ match: GET shop /live, effect: read, upgrade: [ websocket ] }}
   orders.create:
     match: POST shop /orders/{{ref}}
     effect: write
@@ -124,6 +143,65 @@ def test_our_own_requests_have_it_too(proxy, echo, token):
     assert set(echo.sent("GET", f"/orders/{token}")) == {value}  # the probe, and the state before
     assert echo.sent("PATCH", f"/orders/{token}") == [value] * 2
     assert echo.sent("DELETE", "/orders/o-1") == [value]
+
+
+@pytest.mark.parametrize("method,path", [("GET", "/bills"), ("POST", "/bills/a")])
+def test_a_single_tool_has_its_own(proxy, other, method, path):
+    for value in (SECOND, FIRST):
+        proxy.secret.write_text(value + "\n")
+        body = b"" if method == "GET" else {"note": value[-3:]}
+        answer = ask(proxy, method, path, host="open.test", body=body)
+        assert answer.status == 200, answer
+        assert other.sent(method, path)[-1] == "Bearer " + value
+        assert answer.header("X-Seen") == "Bearer " + "*" * len(value)
+        assert b"canary" not in answer.body
+    # Its neighbours have the agent's.
+    assert ask(proxy, "GET", "/else", host="open.test").status == 200
+    assert other.sent("GET", "/else")[-1] == AGENTS["Authorization"]
+
+
+def test_our_own_requests_for_that_tool_have_it_too(proxy, other, token):
+    trace = secrets.token_hex(16)
+    other.cuts = "POST"
+    pay = lambda: ask(proxy, "POST", f"/bills/{token}", trace, "open.test", {})  # noqa: E731
+    assert pay().status in (502, 504)
+    wait_until(lambda: pay().replayed)
+    changed = ask(proxy, "PATCH", f"/bills/{token}", trace, "open.test", {"id": "x"})
+    assert changed.status == 200, changed
+    assert proxy.cli("flows", "cancel", trace, "--reason", "astray").returncode == 0
+    wait_until(lambda: proxy.admin("GET", f"/flows/{trace}")["phase"] == "UNDONE")
+    value = "Bearer " + proxy.secret.read_text().strip()
+    assert other.sent("POST", f"/bills/{token}") == [value]
+    assert set(other.sent("GET", f"/bills/{token}")) == {value}
+    assert other.sent("PATCH", f"/bills/{token}") == [value] * 2
+    assert other.sent("DELETE", "/bills/o-1") == [value]
+
+
+def test_it_is_starred_out_of_interim_answers_and_tunnels(proxy):
+    stars = b"Bearer " + b"*" * len(FIRST)
+    proxy.secret.write_text(FIRST + "\n")
+    with rawhttp.Connection(proxy.port) as connection:
+        connection.send(rawhttp.render("GET", "/early", "shop.test", AGENTS))
+        status, *_, fields = connection.head()
+        assert status == 103 and dict(fields)["X-Seen"].encode() == stars
+    upgrade = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13",
+               "Sec-WebSocket-Extensions": "permessage-deflate",
+               "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}  # fmt: skip
+    with rawhttp.Connection(proxy.port) as connection:
+        connection.send(rawhttp.render("GET", "/live", "shop.test", {**AGENTS, **upgrade}))
+        status, *_, fields = connection.head()
+        assert status == 101 and dict(fields)["X-Seen"].encode() == stars
+        sent = bytes([0x81, len(stars)]) + stars + b"\x81\x03bye"
+        assert connection.exactly(len(sent)) == sent
+
+
+def test_what_is_encoded_unasked_is_looked_through_or_withheld(proxy, echo):
+    proxy.secret.write_text(FIRST + "\n")
+    written = ask(proxy, "POST", "/orders/zipped", body={})
+    assert written.status == 200 and written.header("Content-Encoding") is None
+    assert written.json()["seen"]["headers"]["authorization"] == "Bearer " + "*" * len(FIRST)
+    read = ask(proxy, "GET", "/orders/zipped")
+    assert read.status == 502 and "encoded" in read.json()["detail"], read
 
 
 def test_it_goes_nowhere_else(proxy, echo, other):

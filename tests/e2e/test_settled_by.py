@@ -18,7 +18,10 @@ tools:
     external_ref: answer.body#/id
     settled_by: {{ request: "GET /jobs/{{answer.body#/id}}?of={{path.ref}}",
                   until: 'answer.body#/status == "completed"' }}
-    undo: {{ request: "DELETE /tickets/{{external_ref}}" }}
+    undo:
+      request: "DELETE /tickets/{{external_ref}}"
+      settled_by: {{ request: "GET /jobs/{{answer.body#/id}}?gone={{external_ref}}",
+                    until: 'answer.body#/status == "gone"' }}
 """
 
 
@@ -42,8 +45,16 @@ def test_it_runs_over_a_kill_until_it_is_done_and_its_undo_waits_for_that(tmp_pa
         assert run.admin("GET", f"/flows/{trace}")["phase"] == "BREAKING"
         assert desk.sent("DELETE", "/") == []
         desk.status = "completed"
+        wait_until(lambda: desk.sent("GET", "/jobs/o-1?gone=o-1"))
+        run.kill()
+        run.start()
+        asked = len(desk.sent("GET", "/jobs/o-1?gone=o-1"))
+        wait_until(lambda: len(desk.sent("GET", "/jobs/o-1?gone=o-1")) > asked)
+        assert run.admin("GET", f"/flows/{trace}")["phase"] == "UNDOING"
+        desk.status = "gone"
         wait_until(lambda: run.admin("GET", f"/flows/{trace}")["phase"] == "UNDONE")
         assert len(desk.sent("DELETE", "/tickets/o-1")) == len(desk.sent("POST", "/")) == 1
         assert run.verify()["ok"]
         explained = run_cli("policy", "explain", run.policy_path, "POST http://desk.test/imports/a")
         assert "unknown after 10m" in explained.stdout
+        assert "taken on, it runs: GET /jobs" in explained.stdout

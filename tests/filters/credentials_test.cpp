@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "filters/credentials/credential_upstream.h"
+#include "filters/credentials/frame_scrubber.h"
 #include "tests/support/scripted_upstream.h"
 #include "tests/support/test_loop.h"
 
@@ -38,6 +39,104 @@ TEST(EchoScrubberTest, HoldsNothingBackThatCannotBeOne) {
   EXPECT_EQ(scrubber.Take("can", false), "");
   EXPECT_EQ(scrubber.Take("not", false), "cannot");
   EXPECT_EQ(EchoScrubber().Take("canary-0123456789", false), "canary-0123456789");
+}
+
+TEST(EchoScrubberTest, KnowsWhatAJsonWriterOrAUrlHasEscaped) {
+  std::string text = R"({"a":"se\/cret+token","b":"se%2Fcret%2Btoken"})";
+  EchoScrubber({"se/cret+token"}).Clean(text);
+  EXPECT_EQ(text, R"({"a":"**************","b":"*****************"})");
+}
+
+std::string Frame(int first, std::string_view payload) {
+  std::string frame{static_cast<char>(first)};
+  if (payload.size() < 126) {
+    frame += static_cast<char>(payload.size());
+  } else {
+    frame += static_cast<char>(126);
+    frame += static_cast<char>(payload.size() >> 8);
+    frame += static_cast<char>(payload.size() & 0xff);
+  }
+  return frame + std::string(payload);
+}
+constexpr int kText = 0x81, kFirst = 0x01, kMore = 0x00, kLast = 0x80, kPing = 0x89;
+
+// What goes on of it when it comes in pieces of that size; "!": it is not to be looked through.
+std::string Passed(const std::string& bytes, std::size_t size) {
+  FrameScrubber frames{EchoScrubber({std::string(kSecret)})};
+  std::string out;
+  for (std::size_t at = 0; at < bytes.size(); at += size) {
+    const auto passed = frames.Take(std::string_view(bytes).substr(at, size));
+    if (!passed) return out + "!";
+    out += *passed;
+  }
+  return out;
+}
+
+TEST(FrameScrubberTest, BlanksACredentialInWhateverFramesItComes) {
+  const std::string stars(kSecret.size(), '*');
+  const std::string sent = Frame(kText, "a canary-0123456789") + Frame(kFirst, "can") +
+                           Frame(kPing, "canary-0123456789") + Frame(kMore, "ary-01234") +
+                           Frame(kLast, "56789 end") + Frame(kText, std::string(300, 'c'));
+  const std::string clean = Frame(kText, "a " + stars) + Frame(kFirst, "***") +
+                            Frame(kPing, stars) + Frame(kMore, "*********") +
+                            Frame(kLast, "***** end") + Frame(kText, std::string(300, 'c'));
+  for (std::size_t size = 1; size <= sent.size(); ++size) EXPECT_EQ(Passed(sent, size), clean);
+}
+
+TEST(FrameScrubberTest, AWholeMessageIsNeverHeldBack) {
+  FrameScrubber frames{EchoScrubber({std::string(kSecret)})};
+  for (const std::string_view text : {"canary-", "c", "", "x"}) {
+    EXPECT_EQ(frames.Take(Frame(kText, text)), Frame(kText, text));
+  }
+}
+
+TEST(FrameScrubberTest, WhatCannotBeLookedThroughEndsIt) {
+  EXPECT_EQ(Passed(Frame(kText | 0x40, "x"), 9), "!") << "compressed";
+  EXPECT_EQ(Passed(std::string("\x81\x81maskx"), 9), "!") << "masked";
+  EXPECT_EQ(Passed(Frame(0x83, "x"), 9), "!") << "of a kind that nobody knows";
+  std::string held = Frame(kFirst, "canary-");
+  for (int i = 0; i < 1'000; ++i) held += Frame(kPing, std::string(100, 'p'));
+  EXPECT_EQ(Passed(held, 4'096).back(), '!') << "bounded memory";
+}
+
+// A backend with a credential of a file, asked once.
+Result<Answer> Asked(Step step, BodySink* sink = nullptr) {
+  TestLoop loop;
+  ScriptedUpstream upstream(loop);
+  upstream.otherwise = std::move(step);
+  TokenCache cache;
+  CredentialUpstream credentialed(
+      upstream, [](const std::string&) { return std::string(kSecret); }, cache, loop.executor(),
+      loop.clock());
+  Backend backend;
+  backend.secrets.push_back({"Authorization", "/f", "Bearer "});
+  const auto ask = [](CredentialUpstream& over, const Backend& to, BodySink* into,
+                      MonoTime until) -> Task<Result<Answer>> {
+    const auto connection = over.Open(to);
+    if (into != nullptr) connection->GiveBodyTo(into);
+    co_return co_await connection->Exchange({"POST", "/x", {}, "{}"}, until, 1'000'000);
+  };
+  return loop.Run(ask(credentialed, backend, sink, loop.now() + Millis(1'000)));
+}
+
+// "seen canary-0123456789" as gzip.
+const std::string kZipped(
+    "\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\xff\x2b\x4e\x4d\xcd\x53\x48\x4e\xcc\x4b\x2c\xaa\xd4"
+    "\x35\x30\x34\x32\x36\x31\x35\x33\xb7\xb0\x04\x00\xee\x20\xc0\x50\x16\x00\x00\x00",
+    42);
+
+TEST(CredentialUpstreamTest, AnEncodedAnswerIsDecodedOrWithheld) {
+  const auto zipped = Asked(Respond(200, kZipped, {{"Content-Encoding", "gzip"}}));
+  ASSERT_TRUE(zipped);
+  EXPECT_EQ(zipped->response.body, "seen " + std::string(kSecret.size(), '*'));
+  EXPECT_EQ(FindHeader(zipped->response.headers, "Content-Encoding"), nullptr);
+  for (const char* const coding : {"br", "gzip, gzip"}) {
+    const auto other = Asked(Respond(200, kZipped, {{"Content-Encoding", coding}}));
+    ASSERT_TRUE(other);
+    EXPECT_EQ(other->response.body, "");
+    EXPECT_THAT(std::string(other->withheld), HasSubstr("encoded"));
+    EXPECT_TRUE(other->over_cap);
+  }
 }
 
 TEST(TokenTest, IsAskedForByTheClientsCredentials) {

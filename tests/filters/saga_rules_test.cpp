@@ -300,5 +300,34 @@ TEST(UndoPlanTest, PausesDoubleHaveACapAndRespectTheBackend) {
   EXPECT_NE(UndoPause(5, {}, 1), UndoPause(5, {}, 4'000)) << "tries of many flows spread";
 }
 
+TEST(GraphqlUndoTest, ErrorsProveARefusalOnlyAsThePolicySays) {
+  Backend backend;
+  backend.protocol = Protocol::kGraphql;
+  Tool tool;
+  const auto judge = [&](std::string body, bool is_resend = false) {
+    Answer answer;
+    answer.response = {200, "OK", {{"Content-Type", "application/json"}}, std::move(body)};
+    UndoRule rule;
+    rule.done.Add(200, 299);
+    rule.done_when.push_back(*ParseCondition("answer.body#/data/issueDelete != null"));
+    return OrRefused(JudgeUndoBy(&rule, answer, is_resend), &tool, backend, answer, is_resend);
+  };
+  const std::string refused = R"({"data":null,"errors":[{"message":"not found"}]})";
+  const std::string nulled = R"({"data":{"issueDelete":null},"errors":[{"message":"no"}]})";
+  for (const std::string& body : {refused, nulled}) {
+    EXPECT_EQ(judge(body).phase, Phase::kUncertain);
+    EXPECT_FALSE(judge(body).is_refused);
+  }
+  tool.on_error = OnError::kNotExecuted;
+  for (const std::string& body : {refused, nulled}) {
+    EXPECT_EQ(judge(body).phase, Phase::kRejected);
+    EXPECT_EQ(judge(body, true).phase, Phase::kUncertain);
+    EXPECT_TRUE(judge(body, true).is_refused);
+  }
+  EXPECT_EQ(judge(refused).detail, "the backend answered 200 with errors: not found");
+  EXPECT_EQ(judge(R"({"data":{"issueDelete":{"success":true}}})").phase, Phase::kSucceeded);
+  EXPECT_EQ(judge("{}").phase, Phase::kUncertain);
+}
+
 }  // namespace
 }  // namespace recourse::saga_rules_test

@@ -351,5 +351,39 @@ TEST(SettlerTest, StopTellsWaitingRepeatsAndEnds) {
   EXPECT_EQ(world.loop.running(), 0U);
 }
 
+TEST(SettleWorkerTest, APatchThatIsSetBackIsUndoableThoughItsCallIsGone) {
+  for (const bool sets_more : {false, true}) {
+    World world(R"(
+version: 1
+backends: { desk: { url: "http://desk.test", hosts: [ desk.test ] } }
+tools:
+  close:
+    match: PATCH desk /tickets/{id}
+    effect: write
+    identity: [ path.id, body#/state ]
+    settle: { request: "GET /tickets/{path.id}", happened: answer.body#/closed }
+    undo: { request: "PATCH /tickets/{path.id}", json: { state: open } }
+)");
+    CallSpec call;
+    call.method = "PATCH";
+    call.host = "desk.test";
+    call.target = "/tickets/7";
+    call.body = sets_more ? R"({"state":"closed","note":"x"})" : R"({"state":"closed"})";
+    world.upstream.otherwise = CutAfterSend();
+    world.upstream.probe = [](const HttpRequest&) { return Respond(200, R"({"closed":true})"); };
+    world.StartSettler();
+    (void)world.Call(call);
+    world.loop.RunFor(Millis(60'000));
+    const Event found = world.Events().back();
+    EXPECT_EQ(found.phase, Phase::kSucceeded);
+    ASSERT_FALSE(world.upstream.probes.empty());
+    for (const auto& [name, value] : world.upstream.probes[0].request.headers) {
+      EXPECT_FALSE(value.contains("/state")) << name;
+    }
+    ASSERT_EQ(found.undo.has_value(), !sets_more) << found.detail;
+    if (found.undo) EXPECT_EQ(found.undo->body, R"({"state":"open"})");
+  }
+}
+
 }  // namespace
 }  // namespace recourse::settler_test

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "tests/support/world.h"
+#include "tests/filters/saga_shop.h"
 
 namespace recourse::settled_by_test {
 namespace {
@@ -123,6 +123,90 @@ TEST(SettledByTest, WhatWasTakenOnBeforeTheStartIsAskedAboutFurther) {
   EXPECT_EQ(world.Events().back().phase, Phase::kSucceeded);
   settle_worker.Stop();
   world.loop.RunFor(Millis(1'000));
+}
+
+constexpr const char* kUndoneLater = R"(
+version: 1
+backends:
+  shop: { url: "http://shop.test:8080", hosts: [ shop.test ] }
+tools:
+  order:
+    match: POST shop /orders
+    effect: write
+    identity: [ body#/ref ]
+    external_ref: answer.body#/id
+    undo:
+      request: "DELETE /orders/{external_ref}"
+      settled_by:
+        request: "GET /jobs/{answer.body#/job}"
+        until: [ answer.status == 200, answer.body#/status == "completed" ]
+        deadline: 10m
+)";
+
+// An order whose undo the backend only takes on.
+class UndoneLater : public Checkout {
+ public:
+  UndoneLater() : Checkout(DraftOf(kUndoneLater)) {
+    upstream.probe = [](const HttpRequest&) { return Working(); };
+    instead.emplace("DELETE", Respond(202, R"({"job":"j7"})"));
+    (void)Call(Write("orders"));
+    StartFlows();
+    EXPECT_TRUE(Act(FlowAction::Kind::kCancel).has_value());
+  }
+  Event UndoRow() {
+    Event found;
+    for (const Event& event : Events()) {
+      if (event.undoes != 0) found = event;
+    }
+    return found;
+  }
+};
+
+TEST(UndoSettledByTest, UntilItIsDoneTheStepIsNotUndoneAndNothingIsSentAgain) {
+  UndoneLater world;
+  world.loop.RunFor(Millis(60'000));
+  EXPECT_EQ(world.PhaseOf(), FlowPhase::kUndoing);
+  EXPECT_EQ(world.StepPhase(0), Phase::kSucceeded);
+  EXPECT_EQ(world.UndoRow().phase, Phase::kUncertain);
+  EXPECT_EQ(world.UndoRow().http_status, 202);
+  ASSERT_FALSE(world.upstream.probes.empty());
+  EXPECT_EQ(world.upstream.probes[0].request.target, "/jobs/j7");
+  world.upstream.probe = [](const HttpRequest&) {
+    return Respond(503, R"({"status":"completed"})");
+  };
+  world.loop.RunFor(Millis(60'000));
+  EXPECT_EQ(world.PhaseOf(), FlowPhase::kUndoing);
+  world.upstream.probe = [](const HttpRequest&) { return Completed(); };
+  world.loop.RunFor(Millis(120'000));
+  EXPECT_EQ(world.PhaseOf(), FlowPhase::kUndone);
+  EXPECT_EQ(world.StepPhase(0), Phase::kCompensated);
+  EXPECT_EQ(world.upstream.writes.size(), 2U);
+}
+
+TEST(UndoSettledByTest, AfterItsDeadlineAHumanDecidesAndIsNotAskedOfOneThatIsDone) {
+  UndoneLater world;
+  world.loop.RunFor(Millis(11 * 60'000));
+  EXPECT_EQ(world.PhaseOf(), FlowPhase::kNeedsHuman);
+  EXPECT_TRUE(world.Flow().reason.contains("before its deadline")) << world.Flow().reason;
+  const std::size_t asked = world.upstream.probes.size();
+  world.loop.RunFor(Millis(60 * 60'000));
+  EXPECT_EQ(world.upstream.probes.size(), asked);
+  world.upstream.probe = [](const HttpRequest&) { return Completed(); };
+  EXPECT_TRUE(world.Act(FlowAction::Kind::kRetry).has_value());
+  world.loop.RunFor(Millis(60'000));
+  EXPECT_EQ(world.PhaseOf(), FlowPhase::kUndone);
+  EXPECT_EQ(world.upstream.writes.size(), 2U) << "it was done, so nothing is sent again";
+}
+
+TEST(UndoSettledByTest, WhatCannotBeAskedIsForAHuman) {
+  Checkout world(DraftOf(kUndoneLater));
+  world.instead.emplace("DELETE", Respond(202, "{}"));
+  (void)world.Call(Write("orders"));
+  world.StartFlows();
+  ASSERT_TRUE(world.Act(FlowAction::Kind::kCancel).has_value());
+  world.loop.RunFor(Millis(60'000));
+  EXPECT_EQ(world.PhaseOf(), FlowPhase::kNeedsHuman);
+  EXPECT_TRUE(world.Flow().reason.contains("cannot be asked")) << world.Flow().reason;
 }
 
 }  // namespace

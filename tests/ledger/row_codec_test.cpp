@@ -20,6 +20,7 @@ Event FullEvent() {
   event.generation = 3;
   event.phase = Phase::kSucceeded;
   event.cause = Cause::kAnswer;
+  event.undo_class = UndoClass::kExternallyReversible;
   event.attempt = 2;
   event.epoch = 5;
   event.wall_ms = -1;
@@ -66,6 +67,8 @@ TEST(RecordCodecTest, AnEventReadsBackWhole) {
   EXPECT_EQ(RowOf(read), bytes);  // every stored field, in one comparison
   EXPECT_EQ(read.id, 12U);
   EXPECT_EQ(read.wall_ms, -1);
+  EXPECT_EQ(read.cause, Cause::kAnswer);
+  EXPECT_EQ(read.undo_class, UndoClass::kExternallyReversible);
   EXPECT_EQ(read.verdict, ObserveVerdict::kWouldReplay);
   EXPECT_EQ(read.related, 9U);
   EXPECT_EQ(read.detail, event.detail);

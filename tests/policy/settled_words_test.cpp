@@ -49,6 +49,39 @@ TEST(SettledByWordsTest, WhatCannotBeIsAnErrorWithItsPlace) {
   }
 }
 
+TEST(SettledByWordsTest, StandsInAnUndoToo) {
+  const auto load = [](const std::string& request) {
+    return LoadPolicyText(
+        "p.yaml",
+        "version: 1\nbackends: { b: { url: \"https://b\" } }\ntools:\n  t: { match: "
+        "\"POST b /t/{id}\", effect: write, identity: body#/a, undo: { request: \"DELETE "
+        "/t/{path.id}\", settled_by: { request: \"GET " +
+            request + "\", until: answer.status == 404, deadline: 5m } } }\n");
+  };
+  const auto loaded = load("/t/{path.id}?of={external_ref}&job={answer.body#/job}");
+  ASSERT_TRUE(loaded.ok()) << ProblemsOf(loaded);
+  EXPECT_EQ(loaded.policy->tools[0].undo->settled_by->deadline, Millis(300'000));
+  const auto unknown = load("/t/{body#/a}");
+  EXPECT_FALSE(unknown.ok());
+  EXPECT_THAT(ProblemsOf(unknown), HasSubstr("undo.settled_by: {body#/a} is not known by then"));
+}
+
+TEST(SettledByWordsTest, OfAnMcpServerItCallsARead) {
+  const auto load = [](const std::string& called) {
+    return LoadPolicyText(
+        "p.yaml",
+        "version: 1\nbackends: { m: { url: \"https://m/mcp\", protocol: mcp } }\ntools:\n  get: { "
+        "match: tools/call m get_job, effect: read }\n  t: { match: tools/call m import, effect: "
+        "write, identity: body#/a, undo: none, reason: r, settled_by: { call: " +
+            called + ", arguments: { id: \"{answer.body#/job}\" }, until: answer.body#/done } }\n");
+  };
+  const auto loaded = load("get_job");
+  ASSERT_TRUE(loaded.ok()) << ProblemsOf(loaded);
+  EXPECT_EQ(loaded.policy->tools[1].settled_by->request.calls, "get_job");
+  EXPECT_THAT(ProblemsOf(load("import")), HasSubstr("call a read"));
+  EXPECT_THAT(ProblemsOf(load("other")), HasSubstr("list it with `effect: read`"));
+}
+
 constexpr const char* kToken =
     ", credentials: { Authorization: { prefix: \"Bearer \", token: { url: \"https://login/token\", "
     "client_id: agent, secret_file: /nowhere, scope: all } } }";
@@ -83,6 +116,14 @@ TEST(BackendCredentialWordsTest, WhatCannotBeIsAnErrorWithItsPlace) {
     EXPECT_FALSE(loaded.ok()) << backend;
     EXPECT_THAT(ProblemsOf(loaded), HasSubstr(problem)) << backend;
   }
+  const auto keyed = Load(", key_header: X-Key", ", credentials: { X-Key: { file: /f } }");
+  EXPECT_THAT(ProblemsOf(keyed), HasSubstr("one of the `credentials` of this tool"));
+  const auto seen = LoadPolicyText(
+      "p.yaml",
+      "version: 1\nbackends: { b: { url: \"http://b\" } }\ntools: { t: { match: GET b /t, "
+      "effect: read, credentials: { A: { file: /f } } } }\n");
+  EXPECT_TRUE(seen.ok()) << ProblemsOf(seen);
+  EXPECT_THAT(ProblemsOf(seen), HasSubstr("tools.t.credentials: the url is http"));
   const auto probed = Load(", credentials: { Authorization: { file: /f } }",
                            ", settle: { request: \"GET /t/{path.id}\", happened: answer.body#/id, "
                            "headers: { Authorization: \"{header.Authorization}\" } }");

@@ -8,6 +8,7 @@
 
 #include "filters/ledger/model/approval_facts.h"
 #include "filters/ledger/model/standing.h"
+#include "policy/model/ledger_rules.h"
 #include "policy/model/principal.h"
 #include "policy/template/template.h"
 #include "proxy/base/crypto/hash.h"
@@ -138,7 +139,8 @@ struct Event {
   // What makes its answer true no more, and what it makes so. Of an event that was begun by an
   // earlier version only what the method tells.
   Standing stands{};
-  std::uint32_t generation = 0;  // how many operations of this key's window came before
+  UndoClass undo_class = UndoClass::kRead;  // of its tool when it began
+  std::uint32_t generation = 0;             // how many operations of this key's window came before
   Phase phase = Phase::kNone;
   Cause cause = Cause::kNone;
   std::uint16_t attempt = 0;

@@ -37,7 +37,11 @@ constexpr std::uint8_t kHasKeyField = 32;
 constexpr std::uint8_t kHasOwner = 16;
 // In the cause: what its effect stands for follows the owner.
 constexpr std::uint8_t kHasStanding = 128;
-static_assert(static_cast<int>(kLastCause) < kHasStanding);
+// In the cause: how far its effect can be taken back.
+constexpr int kClassAt = 5;
+constexpr std::uint8_t kClassBits = 3 << kClassAt;
+static_assert(static_cast<int>(kLastCause) < 1 << kClassAt);
+static_assert(static_cast<int>(UndoClass::kIrreversible) << kClassAt <= kClassBits);
 constexpr std::uint8_t kPhaseBits = kHasFlow | kExtended | kHasKeyField | kHasOwner;
 static_assert(kPhaseCount <= kHasOwner);
 constexpr std::uint8_t kIsStep = 1;
@@ -102,6 +106,7 @@ void WriteFront(ByteWriter& writer, const Event& event, bool is_sealed) {
       (HasExtension(event) ? kExtended : 0) | (event.key_field ? kHasKeyField : 0) |
       (HasOwner(event) ? kHasOwner : 0)));
   writer.Int(static_cast<std::uint8_t>(static_cast<std::uint8_t>(event.cause) |
+                                       static_cast<int>(event.undo_class) << kClassAt |
                                        (HasStanding(event) ? kHasStanding : 0)));
   writer.Int(FlagsOf(event, is_sealed));
   writer.Raw(AsView(event.key));
@@ -130,7 +135,8 @@ std::uint8_t ReadFront(ByteReader& reader, EventFront& front) {
   front.is_extended = (phase & kExtended) != 0;
   front.has_key_field = (phase & kHasKeyField) != 0;
   const auto cause = reader.Int<std::uint8_t>();
-  front.cause = static_cast<Cause>(cause & ~kHasStanding);
+  front.cause = static_cast<Cause>(cause & ~(kHasStanding | kClassBits));
+  front.undo_class = static_cast<UndoClass>((cause & kClassBits) >> kClassAt);
   const auto flags = reader.Int<std::uint8_t>();
   front.flags = flags;
   front.key = ReadDigest(reader);
@@ -418,6 +424,7 @@ Decoded DecodeEvent(const RowView& row, AnswerPart part, RowDecryptor& opener, E
   event.attempt = front.attempt;
   event.phase = front.phase;
   event.cause = front.cause;
+  event.undo_class = front.undo_class;
   event.key = front.key;
   event.base_key = front.base_key;
   event.intent = front.intent;

@@ -149,6 +149,7 @@ struct EventFront {
   std::uint16_t attempt = 0;
   Phase phase = Phase::kNone;
   Cause cause = Cause::kNone;
+  UndoClass undo_class = UndoClass::kRead;
   Digest key{}, base_key{}, intent{}, args_hash{};
   ObserveVerdict verdict = ObserveVerdict::kNone;
   std::uint64_t related = 0;

@@ -94,8 +94,12 @@ class AuthorityChecks {
   std::set<std::pair<std::size_t, std::size_t>> compared_;
 };
 
-// One field has one source: what the backend's `credentials` set, no request of ours has from the
-// agent.
+constexpr std::string_view kSeen =
+    "the url is http, so whoever sees the connection sees them; use https";
+
+bool IsSeen(const Backend& backend) { return backend.scheme != "https" && !IsThisHost(backend); }
+
+// One field has one source: what `credentials` set, no request of ours has from the agent.
 class CredentialChecks {
  public:
   CredentialChecks(PolicyBuilder& draft, std::size_t index)
@@ -108,6 +112,7 @@ class CredentialChecks {
     if (tool.before) Headers("before", tool.before->request);
     for (const UndoRule* const undo : UndosOf(tool)) {
       Headers("undo", undo->request);
+      if (undo->settled_by) Headers("undo", undo->settled_by->request);
       for (const std::string& name : undo->from_call) Refuse("undo", name);
     }
     const RequestPlace& key = KeyRuleOf(tool, backend_).at;
@@ -124,13 +129,15 @@ class CredentialChecks {
   }
 
   void Refuse(std::string_view word, std::string_view name) {
-    const bool is_own = std::ranges::any_of(backend_.secrets, [name](const SecretHeader& secret) {
+    const auto has_name = [name](const SecretHeader& secret) {
       return EqualsIgnoreCase(secret.name, name);
-    });
-    if (!is_own) return;
+    };
+    const bool is_backends = std::ranges::any_of(backend_.secrets, has_name);
+    if (!is_backends && std::ranges::none_of(draft_.policy.tools[index_].secrets, has_name)) return;
     draft_.problems.Error(draft_.ToolPlace(index_, word), draft_.ToolKey(index_, word),
-                          std::string(name) + " is one of the `credentials` of backend " +
-                              backend_.name + ", which every request to it gets; leave it out");
+                          std::string(name) + " is one of the `credentials` of " +
+                              (is_backends ? "backend " + backend_.name : "this tool") +
+                              ", which every request to it gets; leave it out");
   }
 
   PolicyBuilder& draft_;
@@ -164,14 +171,17 @@ void CheckAuthorities(PolicyBuilder& draft) {
 void CheckBackendCredentials(PolicyBuilder& draft) {
   for (std::size_t i = 0; i < draft.policy.backends.size(); ++i) {
     const Backend& backend = draft.policy.backends[i];
-    if (backend.secrets.empty() || backend.scheme == "https" || IsThisHost(backend)) continue;
+    if (backend.secrets.empty() || !IsSeen(backend)) continue;
     draft.problems.Warn(draft.backend_places[i], JoinKey("backends", backend.name) + ".credentials",
-                        "the url is http, so whoever sees the connection sees them; use https");
+                        std::string(kSeen));
   }
   for (std::size_t i = 0; i < draft.policy.tools.size(); ++i) {
-    if (HasMatch(draft.policy.tools[i])) {
-      CredentialChecks(draft, i).Run();
-    }
+    const Tool& tool = draft.policy.tools[i];
+    if (!HasMatch(tool)) continue;
+    CredentialChecks(draft, i).Run();
+    if (tool.secrets.empty() || !IsSeen(draft.policy.backends[tool.backend])) continue;
+    draft.problems.Warn(draft.ToolPlace(i, "credentials"), draft.ToolKey(i, "credentials"),
+                        std::string(kSeen));
   }
 }
 

@@ -80,6 +80,22 @@ const Tool* CoveringRead(const Policy& policy, const Tool& write, const std::str
   return nullptr;
 }
 
+// What only asks must be a read of the policy.
+void CheckAsks(PolicyBuilder& draft, const RouteTable& routes, std::size_t index,
+               std::string_view word, const RequestTemplate& request) {
+  if (request.calls.empty()) return;
+  const Backend& backend = draft.policy.backends[draft.policy.tools[index].backend];
+  const std::string& name = request.calls;
+  const Tool* const read = routes.FindCalledTool(backend, name);
+  if (read != nullptr && read->effect == Effect::kRead) return;
+  draft.problems.Error(
+      draft.ToolPlace(index, word), draft.ToolKey(index, word) + ".call",
+      read == nullptr ? "no tool of this policy is tools/call " + backend.name + ' ' + name +
+                            "; list it with `effect: read`: a request that asks must change nothing"
+                      : name + " is tool " + read->name +
+                            ", a write; a request that asks must change nothing: call a read");
+}
+
 }  // namespace
 
 void CheckMcpNames(PolicyBuilder& draft) {
@@ -111,17 +127,11 @@ void CheckMcpTool(PolicyBuilder& draft, const RouteTable& routes, std::size_t in
                          "is a status, and an MCP client gets a result while it waits; leave it "
                          "and should_retry out");
   }
-  if (!tool.settle || tool.settle->request.calls.empty()) return;
-  const std::string& name = tool.settle->request.calls;
-  const Tool* const probe = routes.FindCalledTool(draft.policy.backends[tool.backend], name);
-  if (probe != nullptr && probe->effect == Effect::kRead) return;
-  draft.problems.Error(
-      draft.ToolPlace(index, "settle"), draft.ToolKey(index, "settle") + ".call",
-      probe == nullptr
-          ? "no tool of this policy is tools/call " + draft.policy.backends[tool.backend].name +
-                ' ' + name + "; list it with `effect: read`: a settle request must change nothing"
-          : name + " is tool " + probe->name +
-                ", a write; a settle request must change nothing: call a read");
+  if (tool.settle) CheckAsks(draft, routes, index, "settle", tool.settle->request);
+  if (tool.settled_by) CheckAsks(draft, routes, index, "settled_by", tool.settled_by->request);
+  for (const UndoRule* const undo : UndosOf(tool)) {
+    if (undo->settled_by) CheckAsks(draft, routes, index, "undo", undo->settled_by->request);
+  }
 }
 
 }  // namespace recourse

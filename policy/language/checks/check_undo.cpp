@@ -111,7 +111,7 @@ void CheckMethodAndKey(PolicyBuilder& draft, std::size_t index, const UndoRule& 
     error(rule.at.name + " is the backend's key_header: an undo request gets a key of its own");
   }
   CheckKeyInside(draft, index, undo.request, rule.at);
-  if (undo.then_probe && !draft.ToolHas(index, "settle")) {
+  if (undo.then_probe && !draft.HasSettle(index)) {
     error("then_probe asks by the tool's `settle` whether the effect is gone, and there is none");
   }
 }
@@ -170,6 +170,23 @@ void CheckUndoWindow(PolicyBuilder& draft, std::size_t index) {
                        "accepted: up to the retention");
 }
 
+// It is asked when nothing but the step's row and the answer to its undo are there.
+void CheckSettledBy(PolicyBuilder& draft, std::size_t index, const SettledByRule& rule) {
+  const auto places = SelectorsOf(rule.request);
+  CheckCaptures(draft, index, "undo", places);
+  for (const Selector& place : places) {
+    const bool is_known = place.source == Source::kPath || place.source == Source::kExternalRef ||
+                          place.source == Source::kKey || place.source == Source::kAnswerBody ||
+                          place.source == Source::kAnswerHeader;
+    if (is_known) continue;
+    draft.problems.Error(draft.ToolPlace(index, "undo"),
+                         draft.ToolKey(index, "undo") + ".settled_by",
+                         "{" + place.text +
+                             "} is not known by then; use {path.name}, {external_ref}, or "
+                             "{answer.body#/pointer} of the answer to the undo");
+  }
+}
+
 // Unknown steps are settled without the call: what the settle request does not carry is gone.
 void WarnAboutSettledCredentials(PolicyBuilder& draft, std::size_t index, const UndoRule& undo) {
   const Tool& tool = draft.policy.tools[index];
@@ -195,12 +212,20 @@ void WarnAboutSettledCredentials(PolicyBuilder& draft, std::size_t index, const 
   }
 }
 
+// By its name: how much of something.
+bool IsQuantity(std::string_view pointer) {
+  static constexpr std::string_view kNames[] = {"amount", "count", "price", "quantity",
+                                                "sum",    "total", "units", "value"};
+  const std::string name = ToLower(pointer.substr(pointer.rfind('/') + 1));
+  return std::ranges::any_of(kNames, [&](std::string_view one) { return name.contains(one); });
+}
+
 // The backend may have taken another value than the one that was asked for.
 void WarnAboutTwoSources(PolicyBuilder& draft, std::size_t index, const UndoRule& undo) {
   const Tool& tool = draft.policy.tools[index];
   const auto read = SelectorsOf(undo.request);
   for (const Selector& selector : read) {
-    if (selector.source != Source::kAnswerBody) continue;
+    if (selector.source != Source::kAnswerBody || !IsQuantity(selector.name)) continue;
     const auto is_twin = [&](const Selector& other) {
       return other.source == Source::kBody && other.name == selector.name;
     };
@@ -234,6 +259,7 @@ void CheckUndo(PolicyBuilder& draft, const RouteTable& routes, std::size_t index
     CheckCaptures(draft, index, "undo", places);
     CheckMethodAndKey(draft, index, *undo);
     CheckRoute(draft, routes, index, undo->request);
+    if (undo->settled_by) CheckSettledBy(draft, index, *undo->settled_by);
     WarnAboutSettledCredentials(draft, index, *undo);
     WarnAboutTwoSources(draft, index, *undo);
   }

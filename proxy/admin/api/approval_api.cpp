@@ -197,7 +197,7 @@ std::vector<std::string> ApprovalApi::CredentialsOf(const Event& event) const {
   if (!IsClaim(event.phase) || policy->digest != event.approval->policy) return names;
   if (tool == nullptr || !tool->approval) return names;
   for (const SecretHeader& secret : tool->approval->secrets) names.push_back(secret.name);
-  for (const SecretHeader& secret : policy->backends[tool->backend].secrets) {
+  for (const SecretHeader& secret : SecretsOf(policy->backends[tool->backend], tool)) {
     if (std::ranges::find(names, secret.name) == names.end()) names.push_back(secret.name);
   }
   return names;

@@ -19,6 +19,12 @@ std::string_view NameOf(UnlistedRule rule) {
   return rule == UnlistedRule::kPass ? "pass" : rule == UnlistedRule::kGuard ? "guard" : "deny";
 }
 
+std::vector<std::string> NamesOf(const std::vector<SecretHeader>& secrets) {
+  std::vector<std::string> names;
+  for (const SecretHeader& secret : secrets) names.push_back(secret.name);
+  return names;
+}
+
 void AppendBackend(std::string& out, const Backend& backend) {
   JsonObject json(out);
   json.Text("name", backend.name);
@@ -30,9 +36,7 @@ void AppendBackend(std::string& out, const Backend& backend) {
     json.Text("key_header", key_at.is_field() ? key_at.name : key_at.AsSelector().text);
   }
   json.Text("protocol", NameOf(backend.protocol));
-  std::vector<std::string> credentials;
-  for (const SecretHeader& secret : backend.secrets) credentials.push_back(secret.name);
-  json.Texts("credentials", credentials);
+  json.Texts("credentials", NamesOf(backend.secrets));
   if (backend.timeout) json.Number("timeout_ms", backend.timeout->count());
 }
 
@@ -48,6 +52,7 @@ void AppendTool(std::string& out, const Policy& policy, const Tool& tool) {
   json.Texts("patterns", tool.patterns);
   json.Texts("mcp_names", tool.mcp_names);
   json.Texts("mutations", tool.mutations);
+  json.Texts("credentials", NamesOf(tool.secrets));
   json.Number("line", tool.line);
   if (const Flow* const flow = policy.FlowOf(tool)) json.Text("flow", flow->name);
   if (tool.undo) json.Text("undo", tool.undo->request.source);

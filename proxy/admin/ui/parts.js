@@ -131,6 +131,7 @@ export function callFacts(event) {
   return facts([
     ["Call", h("span", { class: "mono" }, foreign(`${event.method} ${event.path}`))],
     ["Backend", foreign(event.backend)],
+    ["Class", event.class && foreign(event.class)],
     ["Caller", foreign(event.caller)],
     ["External ref", event.external_ref && h("span", { class: "mono" },
       foreign(event.external_ref))],

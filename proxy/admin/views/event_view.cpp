@@ -6,6 +6,7 @@
 #include "filters/ledger/model/row_id.h"
 #include "filters/ledger/rows/row_codec.h"
 #include "policy/template/own_terms.h"
+#include "policy/undo/undo_class.h"
 #include "proxy/admin/views/message_view.h"
 
 namespace recourse {
@@ -43,6 +44,7 @@ void WriteEvent(JsonObject& json, const Event& event) {
   json.Text("idempotency_key", ToHex(event.key));
   json.Text("tool", event.tool);
   json.Text("backend", event.backend);
+  if (event.undo_class != UndoClass::kRead) json.Text("class", UndoClassName(event.undo_class));
   json.Text("args_hash", ToHex(event.args_hash));
   json.Text("status", NameOf(event.status()));
   json.Text("phase", NameOf(event.phase));

@@ -167,12 +167,17 @@ std::expected<void, std::string> TlsClients::Prepare(Policy& policy) {
     auto prepared = PrepareOne(backend);
     if (!prepared && result) result = std::unexpected(words + ": " + prepared.error());
   };
+  const auto prepare_tokens = [&](const std::vector<SecretHeader>& secrets,
+                                  const std::string& owner) {
+    for (const SecretHeader& secret : secrets) {
+      if (secret.token) prepare(secret.token->backend, owner + ".credentials");
+    }
+  };
   for (Backend& backend : policy.backends) {
     prepare(backend, "backends." + backend.name + ".tls");
-    for (const SecretHeader& secret : backend.secrets) {
-      if (secret.token) prepare(secret.token->backend, "backends." + backend.name + ".credentials");
-    }
+    prepare_tokens(backend.secrets, "backends." + backend.name);
   }
+  for (const Tool& tool : policy.tools) prepare_tokens(tool.secrets, "tools." + tool.name);
   if (auto& webhook = policy.flow_rules.webhook) prepare(webhook->backend, "flow_rules.webhook");
   std::erase_if(clients_, [](const auto& entry) { return entry.second.expired(); });
   return result;

@@ -1,5 +1,6 @@
 """A backend that shows all it was sent, as debugging endpoints do."""
 
+import gzip
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -27,6 +28,12 @@ class Handler(BaseHTTPRequestHandler):
             echo.cuts = None
             self.close_connection = True
             return None
+        authorization = self.headers.get("Authorization", "none")
+        if self.path == "/live":
+            return self.upgrade(authorization)
+        if self.path.startswith("/early"):
+            hint = f"HTTP/1.1 103 Early Hints\r\nX-Seen: {authorization}\r\n\r\n"
+            self.wfile.write(hint.encode())
         if self.path == "/token":
             text = json.dumps({"access_token": echo.token, "expires_in": 3600}).encode()
             self.send_response(200)
@@ -37,6 +44,9 @@ class Handler(BaseHTTPRequestHandler):
         text = json.dumps(answer).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
+        if "zipped" in self.path:
+            self.send_header("Content-Encoding", "gzip")
+            text = gzip.compress(text)
         self.send_header("X-Seen", seen["headers"].get("authorization", "none"))
         if "pieces" not in self.path:
             self.send_header("Content-Length", str(len(text)))
@@ -49,6 +59,15 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
             self.wfile.flush()
         return self.wfile.write(b"0\r\n\r\n")
+
+    def upgrade(self, authorization):
+        """Agrees to a WebSocket, and says in it what credential came."""
+        self.close_connection = True
+        head = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        self.wfile.write(f"{head}X-Seen: {authorization}\r\n\r\n".encode())
+        for text in (authorization.encode(), b"bye"):
+            self.wfile.write(bytes([0x81, len(text)]) + text)
+            self.wfile.flush()
 
     do_GET = do_POST = do_PATCH = do_DELETE = do_HEAD = answer
 
