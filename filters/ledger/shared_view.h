@@ -33,6 +33,12 @@ class SharedLedgerView {
   virtual SharedLedgerCounts SharedCounts() = 0;  // thread-safe
   // Of the group, but for those that have ended and left nothing. Blocking; thread-safe.
   virtual Result<std::vector<LedgerStream>> Streams() = 0;
+  // Which pod a stream of the group is, or was, of; empty: that cannot be told. Blocking;
+  // thread-safe.
+  virtual std::string PodOf(std::uint64_t stream) = 0;
+  // The last row of each of the group's streams, by its id, once it is there for all to read.
+  // Blocking; thread-safe.
+  virtual Result<std::vector<std::uint64_t>> Ends() = 0;
 };
 
 }  // namespace recourse

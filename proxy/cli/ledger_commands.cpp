@@ -20,8 +20,9 @@ namespace {
 struct LedgerArguments {
   ExportQuery dump;
   std::string format = "events";
-  std::string head_file, head_key, reason, backup_path, key_id = "k1";
+  std::string head_file, head_key, reason, backup_path, directory, group, key_id = "k1";
   SharedLedgerArguments shared;
+  SharedGrant grant;
 };
 
 int PrintNewKey(const std::string& id) {
@@ -62,9 +63,13 @@ int Export(const ApiClient& client, const LedgerArguments& args) {
                    : ExportRows(client, args.dump.after, std::cout, std::cerr);
 }
 
-CLI::Option* OfDatabase(CLI::App& added, LedgerArguments& args) {
+void AddPasswordFile(CLI::App& added, LedgerArguments& args) {
   added.add_option("--password-file", args.shared.password_file,
                    "File with the password of the database");
+}
+
+CLI::Option* OfDatabase(CLI::App& added, LedgerArguments& args) {
+  AddPasswordFile(added, args);
   return added.add_option("--ledger", args.shared.ledger,
                           "A shared ledger, asked itself: postgres://USER@HOST/DATABASE");
 }
@@ -86,6 +91,39 @@ void AddDatabaseCommands(CLI::App& ledger, const std::shared_ptr<LedgerArguments
   OfDatabase(*migrate, *args)->required();
   migrate->callback(
       [args, &exit_code] { exit_code = MigrateLedger(args->shared, std::cout, std::cerr); });
+  CLI::App* grant = ledger.add_subcommand(
+      "grant", "Give a role of the database what its task needs, and rows of its group alone");
+  OfDatabase(*grant, *args)->required();
+  grant->add_option("--role", args->grant.role, "Of the database; is there already")->required();
+  grant
+      ->add_option("--as", args->grant.task,
+                   "pod: serves agents. keeper: also lets old rows leave. migration: makes and "
+                   "changes tables. reader: looks and exports")
+      ->required()
+      ->check(CLI::IsMember({"pod", "keeper", "migration", "reader"}));
+  grant->add_option("--group", args->grant.group,
+                    "Whose rows, as in the policy; a reader without it sees all");
+  grant->callback([args, &exit_code] {
+    exit_code = GrantLedger(args->shared, args->grant, std::cout, std::cerr);
+  });
+  CLI::App* import = ledger.add_subcommand(
+      "import",
+      "Bring a ledger of --data into a shared one, with its ids and all that is open; again after "
+      "whatever ended it");
+  import->add_option("directory", args->directory, "Where it is; no process may hold it")
+      ->required();
+  import->add_option("--to", args->shared.ledger, "postgres://USER@HOST/DATABASE")->required();
+  import->add_option("--group", args->group, "The pods that go on with it, as their policy says")
+      ->required();
+  AddPasswordFile(*import, *args);
+  import->add_option("--ledger-key-file", args->shared.key_file,
+                     "Keys of what is sealed in it; default: its own");
+  import->add_option("--install-secret-file", args->shared.install_secret_file,
+                     "The secret that its keys are made with; default: its own");
+  import->callback([args, &exit_code] {
+    exit_code =
+        ImportIntoSharedLedger(args->shared, args->directory, args->group, std::cout, std::cerr);
+  });
 }
 
 }  // namespace

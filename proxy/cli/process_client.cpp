@@ -96,7 +96,7 @@ void PrintStatus(std::ostream& out, const Json& status) {
   }
   if (const Json* const streams = status.Find("streams"); streams != nullptr) {
     for (const Json& one : streams->items) {
-      line("stream", fmt::format("{} of {}: {}, {} running, {} rows, last batch {} ago",
+      line("stream", fmt::format("{} of {}: {}, {} running, {} rows, last seen {} ago",
                                  Printable(one, "stream"), Printable(one, "pod"),
                                  Printable(one, "state"), Printable(one, "running"),
                                  Printable(one, "rows"), Time(NumberIn(one, "silent_s"))));

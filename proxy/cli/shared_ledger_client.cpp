@@ -9,13 +9,14 @@
 #include <vector>
 
 #include "filters/ledger/model/row_id.h"
-#include "filters/ledger/open/shared.h"
 #include "filters/ledger/open/shared_audit.h"
+#include "filters/ledger/open/shared_import.h"
 #include "filters/ledger/rows/row_codec.h"
 #include "filters/ledger/seal/key_ring.h"
 #include "policy/uri/ledger_url.h"
 #include "proxy/admin/views/event_view.h"
 #include "proxy/admin/views/row_view.h"
+#include "proxy/base/clock.h"
 #include "proxy/base/crypto/aead.h"
 #include "proxy/base/json/json_object.h"
 #include "proxy/base/limits.h"
@@ -24,6 +25,7 @@
 #include "proxy/cli/row_export.h"
 #include "proxy/config/config.h"
 #include "proxy/config/files.h"
+#include "proxy/startup/ledger_secrets.h"
 
 namespace recourse {
 namespace {
@@ -150,6 +152,12 @@ int MigrateLedger(const SharedLedgerArguments& args, std::ostream& out, std::ost
   return ledger ? PrintSaid(MigrateSharedLedger(*ledger), out, err) : ledger.error();
 }
 
+int GrantLedger(const SharedLedgerArguments& args, const SharedGrant& grant, std::ostream& out,
+                std::ostream& err) {
+  const auto ledger = SharedOf(args, err);
+  return ledger ? PrintSaid(GrantSharedLedger(*ledger, grant), out, err) : ledger.error();
+}
+
 int ShowSharedLedger(const SharedLedgerArguments& args, std::ostream& out, std::ostream& err) {
   const auto ledger = SharedOf(args, err);
   return ledger ? PrintSaid(SharedLedgerStatus(*ledger), out, err) : ledger.error();
@@ -185,6 +193,24 @@ int VerifySharedLedger(const SharedLedgerArguments& args, bool as_json, std::ost
     out << "ok: " << all.size() << " streams, " << rows << " rows\n";
   }
   return ok ? kExitOk : kExitLedger;
+}
+
+int ImportIntoSharedLedger(const SharedLedgerArguments& args, const std::string& directory,
+                           const std::string& group, std::ostream& out, std::ostream& err) {
+  const auto ledger = SharedOf(args, err);
+  if (!ledger) return ledger.error();
+  SystemRandom random;
+  LedgerSecretFiles secrets(directory, args.key_file, args.install_secret_file, random);
+  LedgerImport import{.to = *ledger, .group = group};
+  import.from.directory = directory;
+  import.from.unsafe_fs = true;  // it is read
+  import.from.secrets = [&secrets](const LedgerFacts& facts) { return secrets.Load(facts); };
+  const SystemClock clock;
+  const int done = PrintSaid(ImportLedger(std::move(import), clock), out, err);
+  if (done != kExitOk) return done;
+  SharedLedgerArguments checked = args;
+  if (checked.key_file.empty()) checked.key_file = directory + "/ledger.key";
+  return VerifySharedLedger(checked, false, out, err);
 }
 
 int ExportSharedLedger(const SharedLedgerArguments& args, std::ostream& out, std::ostream& err) {

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import socket
 import threading
 
 import pytest
@@ -111,7 +112,7 @@ def test_the_tables_are_made_once_and_never_by_an_older_version(double, postgres
         pods.a.start()
     assert "run recourse ledger migrate --ledger URL" in pods.a.stderr()
     first = run_cli("ledger", "migrate", "--ledger", url)
-    assert first.returncode == 0 and first.stdout.startswith("made the tables of version 2, ")
+    assert first.returncode == 0 and first.stdout.startswith("made the tables of version 3, ")
     again = run_cli("ledger", "migrate", "--ledger", url)
     assert again.returncode == 0 and again.stdout.startswith("nothing to do: ")
     assert first.stdout.split()[-1] == again.stdout.split()[-1]
@@ -187,6 +188,28 @@ def test_what_is_asked_at_one_pod_is_approved_at_the_other(pods, token):
     assert len(pods.double.effects(f"/mail/{token}")) == 1
 
 
+def test_of_two_approvers_at_two_pods_one_decides_and_the_other_is_told_who(pods, token):
+    asked = write(pods.a, f"/mail/{token}", token, status=202).json()["operation"]
+    digest = pods.a.shown(asked)["digest"]
+    both = [(pods.a, "ann"), (pods.b, "bob")]
+    answers = {}
+
+    def decide(pod, who):
+        target, body = f"/approvals/{asked}/approve", {"digest": digest, "reason": "seen"}
+        answers[who] = pod.ask("POST", target, who, body)
+
+    deciding = [threading.Thread(target=decide, args=one) for one in both]
+    for thread in deciding:
+        thread.start()
+    for thread in deciding:
+        thread.join()
+    assert sorted(status for status, _ in answers.values()) == [200, 409], answers
+    won = next(who for who, (status, _) in answers.items() if status == 200)
+    lost = next(body for status, body in answers.values() if status == 409)
+    assert won in lost["detail"], lost
+    wait_until(lambda: len(pods.double.effects(f"/mail/{token}")) == 1)
+
+
 def test_lists_of_one_pod_have_what_the_other_did(pods, token):
     at_a = write(pods.a, f"/notes/{token}-a", f"{token}a")
     at_b = write(pods.b, f"/notes/{token}-b", f"{token}b")
@@ -206,6 +229,12 @@ def test_lists_of_one_pod_have_what_the_other_did(pods, token):
     flow = next(one for one in pods.b.admin("GET", "/flows?all=true")["flows"]
                 if one["flow"] == trace_of(f"{token}a"))
     assert flow["number"].startswith(stream_of(at_a) + ".")
+    # Which start of which pod wrote the newest row of each.
+    listed = [*pods.b.admin("GET", "/operations?limit=1")["operations"], flow,
+              events[at_a.header("Recourse-Event")]]
+    assert [str(one["stream"]) for one in listed] == [
+        stream_of(at_b), stream_of(at_a), stream_of(at_a)]
+    assert {one["pod"] for one in listed} == {socket.gethostname()}
 
 
 def test_the_database_tells_which_streams_there_are(pods, token):
@@ -239,6 +268,11 @@ def test_what_a_killed_pod_was_sending_is_found_out_by_the_other(double, postgre
         causes = [event["cause"] for event in pods.b.events_for(path)]
         assert causes[:2] == ["first_call", "owner_lost"], causes
         assert settled["external_ref"]
+        orders = [json.loads(row)["order"] for row in
+                  run_cli("ledger", "export", "--format", "ndjson", "--ledger", url).stdout
+                  .splitlines() if '"order"' in row]
+        assert [order["what"] for order in orders] == ["ledger.takeover"], orders
+        assert "1 calls of it became unknown, 0 that wait go on here" in orders[0]["reason"]
         told = rawhttp.call(pods.b.port, "POST", path, headers=fields, body={"client_ref": token})
         assert told.outcome == "executed" and len(double.effects(path)) == 1
         double.open_gate(token)

@@ -22,6 +22,7 @@ namespace {
 constexpr char kLockName[] = "recourse.lock";
 constexpr char kSealName[] = "recourse.sealed";
 constexpr char kRestoredName[] = "recourse.restored";
+constexpr char kMovedName[] = "recourse.moved";
 constexpr std::size_t kSealBytesMax = 128;
 
 using Done = std::expected<void, std::string>;
@@ -183,6 +184,10 @@ Done LedgerDirectory::Seal(const std::string& identity) {
 }
 
 Done LedgerDirectory::MarkRestored(const std::string& text) { return Write(kRestoredName, text); }
+
+std::string LedgerDirectory::MovedTo() const { return Line(kMovedName); }
+
+Done LedgerDirectory::MarkMoved(const std::string& identity) { return Write(kMovedName, identity); }
 
 Done LedgerDirectory::AcceptRestoredBackup() {
   if (unlink(PathOf(kRestoredName).c_str()) != 0 && errno != ENOENT) {

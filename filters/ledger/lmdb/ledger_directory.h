@@ -39,6 +39,9 @@ class LedgerDirectory {
   // Leaves that marker, durably, or takes it away.
   std::expected<void, std::string> MarkRestored(const std::string& text);
   std::expected<void, std::string> AcceptRestoredBackup();
+  // The shared ledger that has its rows by now; empty: none. And that marker, durably.
+  std::string MovedTo() const;
+  std::expected<void, std::string> MarkMoved(const std::string& identity);
   // Makes the names of the files in it durable.
   std::expected<void, std::string> Sync() const;
 

@@ -8,8 +8,12 @@
 #include <string>
 
 #include "filters/ledger/ledger.h"
+#include "filters/ledger/rows/event_log.h"
 
 namespace recourse {
+
+using LedgerSecretsOf =
+    std::function<std::expected<LedgerSecrets, std::string>(const LedgerFacts&)>;
 
 // Opens or creates the ledger in `directory` (created with mode 0700). Runs recovery: lock, check
 // of the file's pages and of the tail of the hash chain, new epoch, DISPATCHING -> UNCERTAIN (cause
@@ -27,7 +31,12 @@ struct LmdbLedgerOptions {
   std::function<bool(const std::string& why)> try_again{};
   // Asked once, when the log can be read and before anything is written. Unset: rows are written in
   // clear, as tests of old ledgers need it.
-  std::function<std::expected<LedgerSecrets, std::string>(const LedgerFacts&)> secrets{};
+  LedgerSecretsOf secrets{};
+  // The identity of the shared ledger that it is imported into, in hex, and whether that takes it,
+  // asked last: the directory is marked then, and opened for that import only from then on. Never
+  // made where it is not there.
+  std::string moves_to{};
+  std::function<std::expected<void, std::string>(EventLog& log)> is_taken{};
 };
 std::expected<std::unique_ptr<Ledger>, std::string> OpenLmdbLedger(const LmdbLedgerOptions& options,
                                                                    const Clock& clock);

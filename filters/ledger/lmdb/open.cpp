@@ -218,8 +218,31 @@ void WarnOfSpace(const LedgerDirectory& directory, const LmdbLedgerOptions& opti
        {"room_bytes", std::to_string(room)}});
 }
 
+// Whatever went on here after an import would be unknown there.
+Done JudgeMoved(const LedgerDirectory& directory, const LmdbLedgerOptions& options) {
+  const std::string moved = directory.MovedTo();
+  if (moved == options.moves_to) return {};
+  if (moved.empty()) {
+    if (directory.Restored().empty()) return {};
+    return std::unexpected(
+        "it was restored from a backup, and nobody has accepted that: run it once and `recourse "
+        "ledger accept`, then import it");
+  }
+  return std::unexpected(fmt::format(
+      "it was imported into the shared ledger {}..., which alone knows what is done since; run "
+      "with --ledger, or remove {} if nothing was ever run on that one",
+      moved.substr(0, 8), directory.PathOf("recourse.moved")));
+}
+
+Done NoteMoved(LedgerDirectory& directory, EventLog& log, const LmdbLedgerOptions& options) {
+  if (options.moves_to.empty()) return {};
+  if (Done taken = options.is_taken(log); !taken) return taken;
+  return directory.MovedTo().empty() ? directory.MarkMoved(options.moves_to) : Done();
+}
+
 std::expected<LedgerParts, std::string> OpenParts(std::shared_ptr<LedgerDirectory> directory,
                                                   const LmdbLedgerOptions& options) {
+  if (Done good = JudgeMoved(*directory, options); !good) return std::unexpected(good.error());
   auto log = OpenLog(*directory, options);
   if (!log) return std::unexpected(log.error());
   if (Done good = CheckSameLedger(*directory, **log); !good) {
@@ -252,6 +275,9 @@ std::expected<LedgerParts, std::string> OpenParts(std::shared_ptr<LedgerDirector
   auto journaled =
       BeginJournal(*directory, std::move(*log), std::move(*journal), options.map_bytes);
   if (!journaled) return std::unexpected(journaled.error());
+  if (Done noted = NoteMoved(*directory, **journaled, options); !noted) {
+    return std::unexpected(noted.error());
+  }
   if (const std::string restored = directory->Restored(); !restored.empty()) {
     WarnOfRestore(restored);
     parts.accept_restored = [directory] { return directory->AcceptRestoredBackup(); };
@@ -270,9 +296,10 @@ bool HasLedger(const std::string& directory) {
 }
 
 std::expected<LedgerParts, std::string> OpenLmdbParts(const LmdbLedgerOptions& options) {
-  auto directory = LedgerDirectory::Lock(options.directory, {.unsafe_fs = options.unsafe_fs,
-                                                             .create = options.expected.rows == 0,
-                                                             .try_again = options.try_again});
+  auto directory = LedgerDirectory::Lock(
+      options.directory, {.unsafe_fs = options.unsafe_fs,
+                          .create = options.expected.rows == 0 && options.moves_to.empty(),
+                          .try_again = options.try_again});
   if (!directory) return std::unexpected(Line(options.directory, directory.error()));
   auto parts = OpenParts(std::move(*directory), options);
   if (!parts) return std::unexpected(Line(options.directory, parts.error()));

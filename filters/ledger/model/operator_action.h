@@ -10,6 +10,8 @@ namespace recourse {
 
 // After a restore: what came before it may lack what was done since the backup.
 inline constexpr std::string_view kAcceptOrder = "ledger.accept";
+// What a dead process had open goes on at another one, whose pod gives the order.
+inline constexpr std::string_view kTakeoverOrder = "ledger.takeover";
 
 struct OperatorOrder {
   std::string what;            // "ledger.accept", "drain", ...; openapi.json has all

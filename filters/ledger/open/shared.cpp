@@ -8,6 +8,7 @@
 
 #include "filters/ledger/postgres/connection.h"
 #include "filters/ledger/postgres/schema.h"
+#include "filters/ledger/postgres/upkeep/grants.h"
 #include "proxy/base/json/json_object.h"
 
 namespace recourse {
@@ -66,7 +67,7 @@ void WriteStreams(JsonObject& json, const PgRows& rows) {
     stream.Text("group", rows.Bytes(row, 1));
     stream.Text("pod", rows.Bytes(row, 2));
     stream.Text("version", rows.Bytes(row, 3));
-    stream.Text("state", NameOf(static_cast<StreamState>(rows.Int(row, 4))));
+    stream.Text("state", ShownState(static_cast<StreamState>(rows.Int(row, 4)), rows.Int(row, 7)));
     stream.Number("rows", rows.Int(row, 5));
     stream.Number("running", rows.Int(row, 6));
     stream.Number("silent_s", rows.Int(row, 7));
@@ -130,6 +131,24 @@ Text SharedLedgerStatus(const SharedLedger& ledger) {
     WriteStreams(json, (*answered)[1]);
     WriteWork(json, (*answered)[2]);
   });
+}
+
+Text GrantSharedLedger(const SharedLedger& ledger, const SharedGrant& grant) {
+  const auto task = PgTaskOf(grant.task);
+  if (!task) return std::unexpected("'" + grant.task + "' is no task of a role");
+  if (grant.group.empty() && (*task == PgTask::kPod || *task == PgTask::kKeeper)) {
+    return std::unexpected("whose rows? Name the group with --group");
+  }
+  auto connection = Connect(ledger);
+  if (!connection) return std::unexpected(connection.error());
+  if (const auto facts = ReadPgLedgerFacts(**connection); !facts) {
+    return std::unexpected(facts.error());
+  }
+  const PgGrant given{.task = *task, .role = grant.role, .group = grant.group};
+  if (auto done = GrantPg(**connection, given); !done) return std::unexpected(done.error());
+  const std::string whose = grant.group.empty() ? "all groups" : "the group " + grant.group;
+  return fmt::format("ok: {} may do what a {} does, with rows of {}", grant.role, grant.task,
+                     whose);
 }
 
 Text AcceptSharedLedger(const SharedLedger& ledger, std::string_view why) {

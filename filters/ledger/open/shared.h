@@ -23,6 +23,14 @@ std::expected<std::string, std::string> MigrateSharedLedger(const SharedLedger& 
 // that is not at its end, and work by kind and group. Fails with a line for people.
 std::expected<std::string, std::string> SharedLedgerStatus(const SharedLedger& ledger);
 
+// Gives a role of the database what that task needs: "pod", "keeper", "migration" or "reader".
+struct SharedGrant {
+  std::string task, role;
+  std::string group;  // whose rows; empty: of all
+};
+std::expected<std::string, std::string> GrantSharedLedger(const SharedLedger& ledger,
+                                                          const SharedGrant& grant);
+
 // Lets new calls through after the database was put back to an older state. Gives a line that says
 // so, and fails with one.
 std::expected<std::string, std::string> AcceptSharedLedger(const SharedLedger& ledger,

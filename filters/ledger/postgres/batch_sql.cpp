@@ -69,10 +69,10 @@ constexpr PgStatement kNoFlows{
   " wall_ms, flow, last)"
 constexpr PgStatement kPutOperations{
     "put_operations",
-    "INSERT INTO operation (key, generation, newest_generation, flags, op_stream, op_number, phase,"
-    " cause, attempt, sender, before_stream, before_number, wall_ms, flow, last_stream,"
+    "INSERT INTO operation (grp, key, generation, newest_generation, flags, op_stream, op_number,"
+    " phase, cause, attempt, sender, before_stream, before_number, wall_ms, flow, last_stream,"
     " last_number)"
-    " SELECT key, generation, newest, flags::int, " PG_ID("op") ", phase::smallint, "
+    " SELECT $14::text, key, generation, newest, flags::int, " PG_ID("op") ", phase::smallint, "
     "cause::smallint, attempt::int, sender, " PG_ID("before") ", wall_ms, flow, " PG_ID("last")
     " FROM " PG_OPERATION_ROWS};
 constexpr PgStatement kSetOperations{
@@ -85,8 +85,9 @@ constexpr PgStatement kSetOperations{
     " last_stream = p.last >> 36, last_number = p.last & 68719476735, at = now()"
     " FROM " PG_OPERATION_ROWS " WHERE o.key = p.key"};
 constexpr PgStatement kPutIntents{
-    "put_intents", "INSERT INTO intent (intent, stream, number) SELECT p.intent, " PG_ID(
-                       "p.row") " FROM unnest($1::uuid[], $2::bigint[]) AS p(intent, row)"};
+    "put_intents",
+    "INSERT INTO intent (grp, intent, stream, number) SELECT $3::text, p.intent, " PG_ID(
+        "p.row") " FROM unnest($1::uuid[], $2::bigint[]) AS p(intent, row)"};
 constexpr PgStatement kSetIntents{
     "set_intents",
     "UPDATE intent i SET stream = p.row >> 36, number = p.row & 68719476735, version = i.version + "
@@ -95,8 +96,8 @@ constexpr PgStatement kSetIntents{
 // The last effect counts, whoever writes it down first.
 constexpr PgStatement kPutMarks{
     "put_marks",
-    "INSERT INTO intent (intent, stream, number, place)"
-    " SELECT p.mark, " PG_ID("p.row") ", s.place + p.place FROM stream s,"
+    "INSERT INTO intent (grp, intent, stream, number, place)"
+    " SELECT s.grp, p.mark, " PG_ID("p.row") ", s.place + p.place FROM stream s,"
     " unnest($2::uuid[], $3::bigint[], $4::bigint[]) AS p(mark, row, place)"
     " WHERE s.stream = $1::bigint"
     " ON CONFLICT (intent) DO UPDATE SET stream = excluded.stream, number = excluded.number,"
@@ -301,9 +302,10 @@ PgBatchWriter::Columns::Columns(std::vector<PgArray::Of> types) {
 }
 
 void PgBatchWriter::Columns::QueueIfAny(PgConnection& connection, const PgStatement& statement,
-                                        PgArguments before) const {
+                                        PgArguments before, const std::string* behind) const {
   if (arrays_.front().size() == 0) return;
   for (const PgArray& array : arrays_) array.AppendTo(before);
+  if (behind != nullptr) before.Bytes(*behind);
   connection.Queue(statement, before);
 }
 
@@ -332,8 +334,7 @@ void PgBatchWriter::AddOperation(const Uuid& key, const StoredOperation& row) {
   columns[0].Uuid(DigestOfUuid(key));
   columns[1].Int(row.generation);
   columns[2].Int(row.newest_generation);
-  columns[3].Int((row.is_answered ? kPgAnswered : 0) | (row.is_alias ? kPgAlias : 0) |
-                 (row.is_tombstone ? kPgTombstone : 0) | (row.is_placeholder ? kPgPlaceholder : 0));
+  columns[3].Int(PgFlagsOf(row));
   columns[4].Int(AsInt(row.operation));
   columns[5].Int(static_cast<std::int64_t>(row.phase));
   columns[6].Int(static_cast<std::int64_t>(row.cause));
@@ -421,10 +422,10 @@ void PgBatchWriter::Queue(PgConnection& connection) {
   new_flows_.QueueIfAny(connection, kPutFlows, group);
   flows_.QueueIfAny(connection, kSetFlows, group);
   steps_.QueueIfAny(connection, kAddSteps);
-  new_intents_.QueueIfAny(connection, kPutIntents);
+  new_intents_.QueueIfAny(connection, kPutIntents, {}, &group_);
   intents_.QueueIfAny(connection, kSetIntents);
   marks_.QueueIfAny(connection, kPutMarks, stream);
-  new_operations_.QueueIfAny(connection, kPutOperations);
+  new_operations_.QueueIfAny(connection, kPutOperations, {}, &group_);
   operations_.QueueIfAny(connection, kSetOperations);
   done_work_.QueueIfAny(connection, kDropWork);
   work_.QueueIfAny(connection, kPutWork, group);

@@ -74,8 +74,9 @@ class PgBatchWriter {
    public:
     explicit Columns(std::vector<PgArray::Of> types);
     PgArray& operator[](std::size_t column) { return arrays_[column]; }
-    void QueueIfAny(PgConnection& connection, const PgStatement& statement,
-                    PgArguments before = {}) const;
+    // `behind`: an argument after them; null: none.
+    void QueueIfAny(PgConnection& connection, const PgStatement& statement, PgArguments before = {},
+                    const std::string* behind = nullptr) const;
 
    private:
     std::vector<PgArray> arrays_;

@@ -21,8 +21,8 @@ constexpr PgStatement kByKey{
 constexpr PgStatement kByOperation{
     "by_operation", "SELECT " PG_OPERATION
                     ", q.id FROM unnest($1::bigint[]) AS q(id)"
-                    " JOIN event f ON f.stream = " PG_STREAM("q.id") " AND f.number = " PG_NUMBER(
-                        "q.id") " JOIN operation o ON o.key = f.key" PG_LAST};
+                    " JOIN LATERAL " PG_KEY_OF(PG_STREAM("q.id"), PG_NUMBER("q.id")) " AS k ON true"
+                    " JOIN operation o ON o.key = k.key" PG_LAST};
 constexpr PgStatement kRowsById{
     "rows",
     "SELECT q.id, e.place, e.bytes FROM unnest($1::bigint[]) AS q(id)"

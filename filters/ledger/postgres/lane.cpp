@@ -98,8 +98,8 @@ bool PgLane::WaitForWork() {
     longest = std::min(longest, std::chrono::ceil<Millis>(*marks_due_ - clock_.Now()));
   }
   if (reconnect_after_ > Millis(0)) longest = std::min(longest, reconnect_after_);
-  if (const auto beat = lease_.BeatIn(is_taking_); beat && store_.is_connected()) {
-    longest = std::min(longest, std::chrono::ceil<Millis>(*beat));
+  if (store_.is_connected()) {
+    longest = std::min(longest, std::chrono::ceil<Millis>(lease_.BeatIn(is_taking_)));
   }
   std::unique_lock lock(mutex_);
   // While the database is away what comes is heard, but waits for the next try.
@@ -164,9 +164,9 @@ void PgLane::Serve() {
 }
 
 bool PgLane::IsBeatDue() {
-  const auto beat = lease_.BeatIn(is_taking_);
+  const bool is_due = lease_.BeatIn(is_taking_) <= BootClock::duration::zero();
   const std::lock_guard lock(mutex_);
-  return std::exchange(counts_work_, false) || (beat && *beat <= BootClock::duration::zero());
+  return std::exchange(counts_work_, false) || is_due;
 }
 
 // Connected, and nothing is in doubt.

@@ -10,10 +10,11 @@
 #include "filters/ledger/ledger.h"
 #include "filters/ledger/postgres/reader.h"
 #include "filters/ledger/queries/operation_queries.h"
+#include "filters/ledger/shared_view.h"
 
 namespace recourse {
 
-class PgOperatorsLedger : public Ledger, public OperationLister {
+class PgOperatorsLedger : public Ledger, public OperationLister, public SharedLedgerView {
  public:
   Result<EventPage> List(const EventFilter& filter) override;
   Result<std::optional<Event>> Find(std::uint64_t id) override;
@@ -21,6 +22,9 @@ class PgOperatorsLedger : public Ledger, public OperationLister {
   Result<std::optional<FlowState>> FindFlow(std::uint64_t number) override;
   Result<std::vector<FlowState>> NewestFlows(std::size_t limit) override;
   std::expected<void, std::string> AcceptRestoredBackup() override;
+  Result<std::vector<LedgerStream>> Streams() override;
+  std::string PodOf(std::uint64_t stream) override;
+  Result<std::vector<std::uint64_t>> Ends() override;
 
  protected:
   struct Of {

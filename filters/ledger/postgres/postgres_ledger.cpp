@@ -74,12 +74,6 @@ constexpr PgStatement kCounts{
     " WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r'),"
     " (SELECT restored_at IS NOT NULL FROM ledger)"};
 
-constexpr PgStatement kStreamsToShow{
-    "streams_to_show",
-    "SELECT stream, pod, state::bigint, head - base, open,"
-    " greatest(0, extract(epoch FROM now() - at))::bigint FROM stream"
-    " WHERE grp = $1::text AND state <> 3 ORDER BY stream"};
-
 // Of a dead process's operations; waits. They go out in one batch. What has moved on meanwhile is
 // none of a dead process's any more.
 Result<void> RecordLost(Ledger& ledger, std::vector<Transition> moves) {
@@ -122,7 +116,9 @@ PostgresLedger::PostgresLedger(PgLedgerOptions options, const Clock& clock)
                               return RecordLost(*this, std::move(moves));
                             },
                         .acknowledged = [this] { return lane_.Stats().last_id; },
-                        .behind = [this] { lane_.Beat(); }},
+                        .behind = [this] { lane_.Beat(); },
+                        .note = [this](const OperatorOrder& order) { return RecordOrder(order); },
+                        .pod = options_.store.pod},
               .own = [this] { return lane_.stream(); },
               .taking = [this](bool is_taking) { lane_.SetTaking(is_taking); },
               .took =
@@ -317,22 +313,6 @@ SharedLedgerCounts PostgresLedger::SharedCounts() {
   counts.is_up = counts.is_up && answers_;
   counts.takeovers = watch_.takeovers();
   return counts;
-}
-
-Result<std::vector<LedgerStream>> PostgresLedger::Streams() {
-  const auto answered = reader().Ask(kStreamsToShow, PgArguments().Bytes(options_.store.group));
-  if (!answered) return std::unexpected(PgAway());
-  std::vector<LedgerStream> streams;
-  const PgRows& rows = answered->front();
-  for (int row = 0; row < rows.size(); ++row) {
-    streams.push_back({.stream = rows.Number(row, 0),
-                       .pod = std::string(rows.Bytes(row, 1)),
-                       .state = std::string(NameOf(static_cast<StreamState>(rows.Int(row, 2)))),
-                       .rows = rows.Number(row, 3),
-                       .running = rows.Number(row, 4),
-                       .silent_s = rows.Int(row, 5)});
-  }
-  return streams;
 }
 
 void PostgresLedger::SetRule(const LedgerRule& rule) {

@@ -16,13 +16,10 @@
 #include "filters/ledger/postgres/operators_ledger.h"
 #include "filters/ledger/postgres/stream_watch.h"
 #include "filters/ledger/queries/audit.h"
-#include "filters/ledger/shared_view.h"
 
 namespace recourse {
 
-class PostgresLedger final : public PgOperatorsLedger,
-                             public LedgerAuditor,
-                             public SharedLedgerView {
+class PostgresLedger final : public PgOperatorsLedger, public LedgerAuditor {
  public:
   // `clock` outlives the ledger.
   PostgresLedger(PgLedgerOptions options, const Clock& clock);
@@ -59,7 +56,6 @@ class PostgresLedger final : public PgOperatorsLedger,
   VerifyReport Verify() override;
   LedgerStats Stats() override;
   SharedLedgerCounts SharedCounts() override;
-  Result<std::vector<LedgerStream>> Streams() override;
   void SetRule(const LedgerRule& rule) override;
   void OnCommit(std::function<void(double seconds, std::size_t rows)> observer) override;
   void OnTakeOver(std::function<void()> told) override;

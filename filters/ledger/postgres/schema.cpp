@@ -133,6 +133,18 @@ ALTER TABLE ledger ADD COLUMN IF NOT EXISTS accepted_why text NOT NULL DEFAULT '
 ALTER TABLE stream ADD COLUMN IF NOT EXISTS held boolean NOT NULL DEFAULT false;
 ALTER TABLE stream ADD COLUMN IF NOT EXISTS base bigint NOT NULL DEFAULT 0;
 ALTER TABLE stream ADD COLUMN IF NOT EXISTS base_chain bytea NOT NULL DEFAULT ''::bytea;
+-- Version 3. Whose rows an imported stream has, and the operations that are kept though their first
+-- row, whose number is their name, is not. Groups are told apart by rows that have one.
+ALTER TABLE stream ADD COLUMN IF NOT EXISTS source bytea NOT NULL DEFAULT ''::bytea;
+CREATE TABLE IF NOT EXISTS moved (
+  stream bigint NOT NULL,
+  number bigint NOT NULL,
+  grp text NOT NULL,
+  key uuid NOT NULL,
+  PRIMARY KEY (stream, number));
+CREATE INDEX IF NOT EXISTS moved_key ON moved (key);
+ALTER TABLE operation ADD COLUMN IF NOT EXISTS grp text NOT NULL DEFAULT '';
+ALTER TABLE intent ADD COLUMN IF NOT EXISTS grp text NOT NULL DEFAULT '';
 )sql";
 
 std::expected<void, std::string> MigrationFailed(PgConnection& connection,
@@ -151,8 +163,15 @@ std::string_view NameOf(StreamState state) {
       return "taken over";
     case StreamState::kEnded:
       return "ended";
+    case StreamState::kComing:
+      return "being imported";
   }
   return "other";
+}
+
+std::string_view ShownState(StreamState state, std::int64_t silent_s) {
+  const bool is_silent = state == StreamState::kLive && silent_s > 3 * kSignOfLifeS;
+  return is_silent ? "silent" : NameOf(state);
 }
 
 std::expected<void, std::string> MigratePgSchema(PgConnection& connection) {

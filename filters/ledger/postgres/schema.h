@@ -12,15 +12,22 @@
 
 namespace recourse {
 
-inline constexpr int kPgSchemaVersion = 2;
+inline constexpr int kPgSchemaVersion = 3;
 
 // Stored as numbers: never renumber.
 enum class StreamState : std::uint8_t {
   kLive = 1,
   kFenced = 2,  // declared dead: what it has open is being taken over
   kEnded = 3,   // nothing is left of it
+  kComing = 4,  // is being imported: nobody takes it over, or lets its rows leave
 };
+// That of the ledger which was imported: its rows keep their numbers.
+inline constexpr std::uint64_t kPgImportedStream = 0;
 std::string_view NameOf(StreamState state);
+// The same for people: a live one is `silent` once no sign of life has come for longer than three
+// are due.
+inline constexpr std::int64_t kSignOfLifeS = 60;
+std::string_view ShownState(StreamState state, std::int64_t silent_s);
 enum class WorkKind : std::uint8_t {
   kSettle = 1,    // an unknown outcome; named by its operation
   kApproval = 2,  // waits for a human, or was approved; likewise

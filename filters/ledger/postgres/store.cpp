@@ -30,12 +30,12 @@ constexpr PgStatement kPutEpoch{
 constexpr PgStatement kSucceed{"succeed",
                                "UPDATE stream SET state = 2, taken_by = $2::bigint"
                                " WHERE stream = $1::bigint AND state = 1 AND grp = $3::text"};
-// Who dies with nothing open is never missed, and its stream stays. One that lives after all begins
-// another.
+// Who dies with nothing open is missed by nobody, and its stream stays. One that lives after all
+// begins another.
 constexpr PgStatement kEndIdle{
     "end_idle",
     "UPDATE stream s SET state = 3 WHERE s.grp = $1::text AND s.state = 1 AND s.open = 0"
-    " AND s.at < now() - interval '1 day'"
+    " AND s.at < now() - interval '1 hour'"
     " AND NOT EXISTS (SELECT 1 FROM work w WHERE w.owner = s.stream)"};
 constexpr PgStatement kFind{
     "find_stream",

@@ -48,6 +48,10 @@ struct StoredOperation {
   std::int64_t wall_ms = 0;  // of its last event
   std::optional<Uuid> flow{};
 };
+inline int PgFlagsOf(const StoredOperation& row) {
+  return (row.is_answered ? kPgAnswered : 0) | (row.is_alias ? kPgAlias : 0) |
+         (row.is_tombstone ? kPgTombstone : 0) | (row.is_placeholder ? kPgPlaceholder : 0);
+}
 struct StoredIntent {
   std::int64_t version = 0;
   std::uint64_t row = 0;    // an operation; of a mark: the row of the last effect
@@ -67,6 +71,13 @@ struct StoredRow {
   std::uint64_t place = 0;  // 0: it is not there
   std::string bytes;
 };
+
+// Of the operation that has this name its key: as its first row says, or, where that is not there,
+// what has moved. For a LATERAL join.
+#define PG_KEY_OF(stream_is, number_is)                                                           \
+  "(SELECT f.key FROM event f WHERE f.stream = " stream_is " AND f.number = " number_is           \
+  " UNION ALL SELECT m.key FROM moved m WHERE m.stream = " stream_is " AND m.number = " number_is \
+  " LIMIT 1)"
 
 // Everything that some decisions have read of tables that change.
 struct Versions {

@@ -1,6 +1,9 @@
 #include "filters/ledger/postgres/stream_lease.h"
 
 #include <algorithm>
+#include <chrono>
+
+#include "filters/ledger/postgres/schema.h"
 
 namespace recourse {
 namespace {
@@ -31,6 +34,7 @@ void PgStreamLease::Take() {
   End();
   stream_ = store_.stream();
   guard_ = std::make_shared<Guard>();
+  sent_ = BootClock::now();
   local_.permit = std::shared_ptr<SendPermit>(guard_, &guard_->guard);
 }
 
@@ -49,10 +53,9 @@ void PgStreamLease::End() {
   said_open_ = false;
 }
 
-std::optional<BootClock::duration> PgStreamLease::BeatIn(bool is_taking) const {
+BootClock::duration PgStreamLease::BeatIn(bool is_taking) const {
   const auto due = BeatDue(has_open() || said_open_ || is_taking, sent_);
-  if (!due) return std::nullopt;
-  return *due - BootClock::now();
+  return due.value_or(sent_ + std::chrono::seconds(kSignOfLifeS)) - BootClock::now();
 }
 
 bool PgStreamLease::CountWork(bool is_taking) {

@@ -23,9 +23,9 @@ class PgStreamLease {
   void Confirm() { guard_->guard.Acknowledge(sent_); }
   // The stream was taken over, or is given up.
   void End();
-  // How long until an empty batch has to go; nullopt: never, as nothing is open. `is_taking`: a
-  // dead process is being taken over.
-  std::optional<BootClock::duration> BeatIn(bool is_taking) const;
+  // How long until an empty batch has to go: soon while something is open, or `is_taking`, as a
+  // dead process is being taken over; else once in a while, as a sign of life for people.
+  BootClock::duration BeatIn(bool is_taking) const;
   // Counts what waits longer than a call and is this process's to do. False: the database is away.
   bool CountWork(bool is_taking);
   // While the ledger is restored: whether somebody has accepted that by now.

@@ -1,5 +1,7 @@
 #include "filters/ledger/postgres/stream_watch.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <memory>
@@ -19,7 +21,8 @@ constexpr PgStatement kStreamsOfGroup{
     "SELECT n.live, s.stream, s.state::bigint, coalesce(s.taken_by, 0),"
     " coalesce(t.state, 3)::bigint,"
     " (SELECT head FROM stream WHERE stream = $2::bigint)"
-    " FROM (SELECT count(*) AS live FROM stream WHERE grp = $1::text AND state = 1) AS n"
+    " FROM (SELECT count(*) AS live FROM stream WHERE grp = $1::text AND state = 1"
+    "  AND at > now() - interval '3 minutes') AS n"
     " LEFT JOIN stream s ON s.grp = $1::text AND s.state < 3 AND (s.state = 2 OR s.open > 0)"
     " LEFT JOIN stream t ON t.stream = s.taken_by"};
 constexpr PgStatement kBeats{
@@ -46,6 +49,8 @@ constexpr PgStatement kTakeWork{
     "take_work",
     "UPDATE work SET owner = $2::bigint, due_at = now() WHERE owner = $1::bigint AND EXISTS"
     " (SELECT 1 FROM stream WHERE stream = $2::bigint AND state = 1 FOR SHARE) RETURNING 1"};
+constexpr PgStatement kLeftBehind{"left_behind",
+                                  "SELECT pod, head, chain FROM stream WHERE stream = $1::bigint"};
 constexpr PgStatement kEndStream{
     "end_stream",
     "UPDATE stream SET state = 3, open = 0 WHERE stream = $1::bigint AND state = 2"
@@ -146,14 +151,39 @@ Result<bool> PgStreamTable::TakeOverSome(std::uint64_t stream) {
       move.cause = Cause::kOwnerLost;
       move.detail = "the process that was sending it was lost before the outcome was known";
     }
+    const std::size_t count = moves.size();
     if (auto done = parts_.record(std::move(moves)); !done) return std::unexpected(done.error());
+    unknown_[stream] += count;
     return false;
   }
   const auto taken = Ask(kTakeWork, PgArguments().Int(AsInt(stream)).Int(AsInt(parts_.own)));
   if (!taken) return std::unexpected(taken.error());
+  if (auto told = TellEnd(stream, static_cast<std::size_t>(taken->size())); !told) {
+    return std::unexpected(told.error());
+  }
   const auto ended = Ask(kEndStream, PgArguments().Int(AsInt(stream)).Int(AsInt(parts_.own)));
   if (!ended) return std::unexpected(ended.error());
   return true;
+}
+
+// A row of this process's chain: that of the dead one cannot be cut behind it.
+Result<void> PgStreamTable::TellEnd(std::uint64_t stream, std::size_t waiting) {
+  const auto left = Ask(kLeftBehind, PgArguments().Int(AsInt(stream)));
+  if (!left) return std::unexpected(left.error());
+  if (!parts_.note || left->size() != 1) return {};
+  Digest chain{};
+  const std::string_view hash = left->Bytes(0, 2);
+  if (hash.size() == chain.size()) std::copy(hash.begin(), hash.end(), chain.begin());
+  const std::uint64_t last = PackRowId({static_cast<std::uint32_t>(stream), left->Number(0, 1)});
+  return parts_.note({.what = std::string(kTakeoverOrder),
+                      .who = parts_.pod,
+                      .reason = fmt::format(
+                          "stream {} of {} is dead: its last row is {} with hash {}; {} calls of "
+                          "it became unknown, {} that wait go on here",
+                          stream, left->Bytes(0, 0), PrintRowId(last), ToHex(chain),
+                          std::exchange(unknown_[stream], 0), waiting),
+                      .policy_version = {},
+                      .policy = {}});
 }
 
 PgStreamWatch::~PgStreamWatch() {

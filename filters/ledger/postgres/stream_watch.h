@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -13,6 +14,7 @@
 
 #include "filters/ledger/lease/stream_keeper.h"
 #include "filters/ledger/ledger.h"
+#include "filters/ledger/model/operator_action.h"
 #include "filters/ledger/postgres/connection.h"
 #include "proxy/base/clock.h"
 #include "proxy/base/random.h"
@@ -34,6 +36,9 @@ class PgStreamTable final : public StreamTable {
     // database turns out not to have it: it went back to an older state.
     std::function<std::uint64_t()> acknowledged{};
     std::function<void()> behind{};
+    // Unset, or makes it durable under the stream of this process.
+    std::function<Result<void>(const OperatorOrder&)> note{};
+    std::string pod{};  // of this process
   };
   explicit PgStreamTable(Parts parts) : parts_(std::move(parts)) {}
 
@@ -45,8 +50,10 @@ class PgStreamTable final : public StreamTable {
 
  private:
   Result<PgRows> Ask(const PgStatement& statement, const PgArguments& arguments);
+  Result<void> TellEnd(std::uint64_t stream, std::size_t waiting);
 
   const Parts parts_;
+  std::map<std::uint64_t, std::size_t> unknown_;  // calls, by the dead stream
   std::unique_ptr<PgConnection> connection_;
 };
 

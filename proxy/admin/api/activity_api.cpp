@@ -75,7 +75,8 @@ HttpResponse ActivityApi::Operations(std::string_view query) {
     return is_there ? RowIdJson(at) : std::string("null");
   };
   return JsonAnswer(ObjectText([&](JsonObject& json) {
-    json.Each("operations", page->events, AppendEvent);
+    json.Each("operations", page->events,
+              [this](std::string& out, const Event& event) { AppendEvent(out, event, &pods_); });
     json.Raw("older", cursor(page->older, page->first));
     json.Raw("newer", cursor(page->newer, page->last));
     json.Raw("last", RowIdJson(page->last));

@@ -5,6 +5,7 @@
 
 #include "filters/ledger/queries/operation_queries.h"
 #include "proxy/admin/api/event_stream.h"
+#include "proxy/admin/views/pod_names.h"
 #include "proxy/base/http/http_message.h"
 #include "proxy/net/beast/http_server.h"
 
@@ -17,7 +18,7 @@ class ActivityApi {
  public:
   // Both outlive it.
   ActivityApi(Ledger& ledger, EventStream& stream)
-      : lister_(dynamic_cast<OperationLister*>(&ledger)), stream_(stream) {}
+      : lister_(dynamic_cast<OperationLister*>(&ledger)), stream_(stream), pods_(ledger) {}
 
   // `query` is that of the target, without '?'.
   HttpResponse Operations(std::string_view query);
@@ -26,6 +27,7 @@ class ActivityApi {
  private:
   OperationLister* const lister_;  // null: the ledger could not be opened
   EventStream& stream_;
+  PodNames pods_;
 };
 
 }  // namespace recourse

@@ -38,16 +38,16 @@ HttpResponse Text(int status, std::string body) {
 }
 
 // One event per line; the last line says where the next page begins.
-HttpResponse EventLines(const EventPage& page, bool with_answers) {
+HttpResponse EventLines(const EventPage& page, bool with_answers, PodNames& pods) {
   std::string body;
   EachRow(
       page,
       [&](const FlowMoved& moved) {
-        AppendFlowMoved(body, moved);
+        AppendFlowMoved(body, moved, &pods);
         body.push_back('\n');
       },
       [&](const Event& event) {
-        (with_answers ? AppendEventWithAnswer : AppendEvent)(body, event);
+        (with_answers ? AppendEventWithAnswer : AppendEvent)(body, event, &pods);
         body.push_back('\n');
       });
   JsonObject(body).Raw("next", NextOf(page));
@@ -55,13 +55,13 @@ HttpResponse EventLines(const EventPage& page, bool with_answers) {
   return {200, "OK", {{"Content-Type", "application/x-ndjson"}}, std::move(body)};
 }
 
-std::string PageJson(const EventPage& page) {
+std::string PageJson(const EventPage& page, PodNames& pods) {
   return ObjectText([&](JsonObject& json) {
     {
       JsonList events = json.List("events");
       EachRow(
-          page, [&](const FlowMoved& moved) { AppendFlowMoved(events.Value(), moved); },
-          [&](const Event& event) { AppendEvent(events.Value(), event); });
+          page, [&](const FlowMoved& moved) { AppendFlowMoved(events.Value(), moved, &pods); },
+          [&](const Event& event) { AppendEvent(events.Value(), event, &pods); });
     }
     json.Raw("next", NextOf(page));
   });
@@ -270,8 +270,8 @@ HttpResponse AdminApi::ListEvents(std::string_view query) {
   }
   auto page = parts_.ledger.List(filter);
   if (!page) return NoLedger(page.error().detail());
-  if (as_lines) return EventLines(*page, filter.with_answers);
-  return JsonAnswer(PageJson(*page));
+  if (as_lines) return EventLines(*page, filter.with_answers, pods_);
+  return JsonAnswer(PageJson(*page, pods_));
 }
 
 ServedAnswer AdminApi::Backup(const Operator& who) {
@@ -301,7 +301,7 @@ HttpResponse AdminApi::ShowEvent(std::string_view id) {
   if (!event) return NoLedger(event.error().detail());
   std::string body;
   if (*event) {
-    AppendEvent(body, **event);
+    AppendEvent(body, **event, &pods_);
     return JsonAnswer(std::move(body));
   }
   const auto row = parts_.ledger.List(
@@ -310,7 +310,7 @@ HttpResponse AdminApi::ShowEvent(std::string_view id) {
   // Other streams may have rows between.
   const auto moved = std::ranges::find(row->flows, number, &FlowMoved::id);
   if (moved == row->flows.end()) return Problem(404, "No such event", "no event has this id");
-  AppendFlowMoved(body, *moved);
+  AppendFlowMoved(body, *moved, &pods_);
   return JsonAnswer(std::move(body));
 }
 

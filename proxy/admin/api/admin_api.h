@@ -16,6 +16,7 @@
 #include "proxy/admin/api/flow_api.h"
 #include "proxy/admin/api/operation_api.h"
 #include "proxy/admin/api/process_api.h"
+#include "proxy/admin/views/pod_names.h"
 #include "proxy/base/http/http_message.h"
 #include "proxy/net/beast/http_server.h"
 #include "proxy/reload/policy_reload.h"
@@ -55,6 +56,7 @@ class AdminApi {
   explicit AdminApi(Parts parts)
       : parts_(std::move(parts)),
         started_(parts_.clock.WallNow()),
+        pods_(parts_.ledger),
         stream_(parts_.ledger, parts_.clock),
         activity_(parts_.ledger, stream_),
         process_({.ledger = parts_.ledger,
@@ -87,6 +89,7 @@ class AdminApi {
 
   const Parts parts_;
   const WallTime started_;
+  PodNames pods_;
   EventStream stream_;
   ActivityApi activity_;
   ProcessApi process_;

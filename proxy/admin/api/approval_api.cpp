@@ -145,7 +145,7 @@ HttpResponse ApprovalApi::List(std::string_view query) {
           after = claim.event.operation;
           if (!is_asked_for(claim.event)) continue;
           ++found;
-          AppendApprovalLine(list.Value(), claim.event, SummaryOf(claim.event, policy));
+          AppendApprovalLine(list.Value(), claim.event, SummaryOf(claim.event, policy), pods_);
         }
       }
     }
@@ -186,7 +186,7 @@ HttpResponse ApprovalApi::Show(std::uint64_t operation) {
   const std::string summary = is_pending ? SummaryOf(*event, parts_.policy()) : std::string();
   return JsonAnswer(ApprovalJson(*event, summary, request ? &*request : nullptr,
                                  original ? &*original : nullptr, CredentialsOf(*event),
-                                 EarlierCalls(*event)));
+                                 EarlierCalls(*event), pods_));
 }
 
 // Of what is still to be sent; under another policy it never is.

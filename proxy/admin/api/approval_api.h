@@ -10,6 +10,7 @@
 #include "filters/ledger/ledger.h"
 #include "proxy/admin/access/operator.h"
 #include "proxy/admin/access/problem.h"
+#include "proxy/admin/views/pod_names.h"
 #include "proxy/base/clock.h"
 #include "proxy/base/http/http_message.h"
 
@@ -26,7 +27,7 @@ class ApprovalApi {
     const Clock& clock;
     std::function<std::shared_ptr<const Policy>()> policy;  // in force
   };
-  explicit ApprovalApi(Parts parts) : parts_(std::move(parts)) {}
+  explicit ApprovalApi(Parts parts) : parts_(std::move(parts)), pods_(parts_.ledger) {}
 
   // `path` begins with "/approvals".
   HttpResponse Handle(const HttpRequest& request, std::string_view path, std::string_view query,
@@ -44,6 +45,7 @@ class ApprovalApi {
   std::string ObjectionTo(const Event& event, const std::string& body);
 
   const Parts parts_;
+  PodNames pods_;
 };
 
 }  // namespace recourse

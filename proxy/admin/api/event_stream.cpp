@@ -46,7 +46,7 @@ std::string Message(std::uint64_t id, std::string_view json) {
 }
 
 // In the order of the rows.
-std::string Messages(const EventPage& page) {
+std::string Messages(const EventPage& page, PodNames& pods) {
   std::string text, json;
   const auto flush = [&](std::uint64_t id) {
     text += Message(id, json);
@@ -55,11 +55,11 @@ std::string Messages(const EventPage& page) {
   EachRow(
       page,
       [&](const FlowMoved& moved) {
-        AppendFlowMoved(json, moved);
+        AppendFlowMoved(json, moved, &pods);
         flush(moved.id);
       },
       [&](const Event& event) {
-        AppendEvent(json, event);
+        AppendEvent(json, event, &pods);
         flush(event.id);
       });
   return text;
@@ -68,7 +68,10 @@ std::string Messages(const EventPage& page) {
 }  // namespace
 
 EventStream::EventStream(Ledger& ledger, const Clock& clock)
-    : ledger_(ledger), clock_(clock), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    : ledger_(ledger),
+      clock_(clock),
+      pods_(ledger),
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (wake_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
   thread_ = std::thread([this] { Run(); });
 }
@@ -215,7 +218,7 @@ bool EventStream::ReadPage(std::uint64_t from) {
   page_ = {.from = from,
            .to = events->more ? events->last_id : last_,
            .until = last_,
-           .text = Messages(*events)};
+           .text = Messages(*events, pods_)};
   return true;
 }
 

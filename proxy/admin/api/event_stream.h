@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "filters/ledger/ledger.h"
+#include "proxy/admin/views/pod_names.h"
 #include "proxy/base/clock.h"
 #include "proxy/net/beast/http_server.h"
 
@@ -65,6 +66,7 @@ class EventStream {
 
   Ledger& ledger_;
   const Clock& clock_;
+  PodNames pods_;
   int wake_ = -1;                      // eventfd
   std::atomic<bool> is_armed_{false};  // the thread wants to be woken
   std::atomic<bool> is_stopping_{false};

@@ -113,7 +113,9 @@ HttpResponse FlowApi::List(std::string_view query) {
   }
   flows.resize(std::min(flows.size(), most));
   return JsonAnswer(ObjectText([&](JsonObject& json) {
-    json.Each("flows", flows, AppendFlowLine);
+    json.Each("flows", flows, [this](std::string& out, const FlowState& state) {
+      AppendFlowLine(out, state, &pods_);
+    });
     json.Raw("next", over > 0 && !selection->all ? RowIdJson(flows.back().number) : "null");
   }));
 }
@@ -137,7 +139,7 @@ HttpResponse FlowApi::CloseStopped(std::string_view query, const HttpRequest& re
       const auto closed = parts_.flows.Act(
           {.kind = FlowAction::Kind::kClose, .number = state.number, .reason = ReasonOf(*word)});
       // Else somebody was first, or the next request tells what is wrong.
-      if (closed) AppendFlowLine(out, *closed);
+      if (closed) AppendFlowLine(out, *closed, &pods_);
     });
     json.Number("left", left);
   }));
@@ -200,7 +202,7 @@ Result<FlowView> FlowApi::View(const FlowState& state) {
 HttpResponse FlowApi::Show(const FlowState& state, bool as_preview) {
   const auto view = View(state);
   if (!view) return NoLedger(view.error().detail());
-  return JsonAnswer(as_preview ? PreviewJson(*view) : FlowJson(*view));
+  return JsonAnswer(as_preview ? PreviewJson(*view) : FlowJson(*view, pods_));
 }
 
 HttpResponse FlowApi::Act(FlowAction::Kind kind, FlowState state, const HttpRequest& request,

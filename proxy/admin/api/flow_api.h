@@ -10,6 +10,7 @@
 #include "proxy/admin/access/operator.h"
 #include "proxy/admin/access/problem.h"
 #include "proxy/admin/views/flow_view.h"
+#include "proxy/admin/views/pod_names.h"
 #include "proxy/base/clock.h"
 #include "proxy/base/http/http_message.h"
 
@@ -27,7 +28,7 @@ class FlowApi {
     PolicyOfVersion policy;
     std::function<bool()> is_observing;  // observe mode sends nothing of its own
   };
-  explicit FlowApi(Parts parts) : parts_(std::move(parts)) {}
+  explicit FlowApi(Parts parts) : parts_(std::move(parts)), pods_(parts_.ledger) {}
 
   // `path` begins with "/flows".
   HttpResponse Handle(const HttpRequest& request, std::string_view path, std::string_view query,
@@ -48,6 +49,7 @@ class FlowApi {
   HttpResponse Do(FlowAction action, FlowState state);
 
   const Parts parts_;
+  PodNames pods_;
 };
 
 }  // namespace recourse

@@ -10,6 +10,7 @@
 #include "proxy/admin/api/order_word.h"
 #include "proxy/admin/api/query_params.h"
 #include "proxy/admin/views/event_view.h"
+#include "proxy/admin/views/pod_names.h"
 
 namespace recourse {
 namespace {
@@ -69,7 +70,8 @@ HttpResponse OperationApi::Handle(const HttpRequest& request, std::string_view p
   const auto settled = parts_.flows.SettleBy(*word);
   if (!settled) return Problem(409, "Not settled", settled.error());
   std::string body;
-  AppendEvent(body, *settled);
+  PodNames pods(parts_.ledger);
+  AppendEvent(body, *settled, &pods);
   return JsonAnswer(std::move(body));
 }
 

@@ -74,18 +74,21 @@ void WriteFacts(JsonObject& json, const Event& event, std::string_view summary) 
 
 }  // namespace
 
-void AppendApprovalLine(std::string& out, const Event& event, std::string_view summary) {
+void AppendApprovalLine(std::string& out, const Event& event, std::string_view summary,
+                        PodNames& pods) {
   JsonObject json(out);
   WriteFacts(json, event, summary);
+  pods.Write(json, event.id);
   if (event.request) json.Number("body_bytes", event.request->body.size());
 }
 
 std::string ApprovalJson(const Event& event, std::string_view summary,
                          const RenderedRequest* request, const std::string* original_body,
                          const std::vector<std::string>& credentials,
-                         const std::vector<Event>& earlier) {
+                         const std::vector<Event>& earlier, PodNames& pods) {
   return ObjectText([&](JsonObject& json) {
     WriteFacts(json, event, summary);
+    pods.Write(json, event.id);
     WriteRequest(json, request);
     if (original_body != nullptr && request != nullptr) {
       {

@@ -7,11 +7,14 @@
 #include <vector>
 
 #include "filters/ledger/ledger.h"
+#include "proxy/admin/views/pod_names.h"
 
 namespace recourse {
 
 // One line of the list; `summary` tells it apart from others, here and below.
-void AppendApprovalLine(std::string& out, const Event& event, std::string_view summary);
+// `pods`: who asks, or decided last.
+void AppendApprovalLine(std::string& out, const Event& event, std::string_view summary,
+                        PodNames& pods);
 
 // Everything that whoever decides has to see. `request` is the one that waits, or that was decided;
 // null: it is no longer kept. Values of header fields that carry credentials are not shown; nothing
@@ -20,6 +23,6 @@ void AppendApprovalLine(std::string& out, const Event& event, std::string_view s
 std::string ApprovalJson(const Event& event, std::string_view summary,
                          const RenderedRequest* request, const std::string* original_body,
                          const std::vector<std::string>& credentials,
-                         const std::vector<Event>& earlier);
+                         const std::vector<Event>& earlier, PodNames& pods);
 
 }  // namespace recourse

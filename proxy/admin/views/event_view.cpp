@@ -92,14 +92,16 @@ void AppendDecision(std::string& out, const ApprovalDecision& decision) {
   json.Bool("late", decision.is_late);
 }
 
-void AppendEvent(std::string& out, const Event& event) {
+void AppendEvent(std::string& out, const Event& event, PodNames* pods) {
   JsonObject json(out);
   WriteEvent(json, event);
+  if (pods != nullptr) pods->Write(json, event.id);
 }
 
-void AppendEventWithAnswer(std::string& out, const Event& event) {
+void AppendEventWithAnswer(std::string& out, const Event& event, PodNames* pods) {
   JsonObject json(out);
   WriteEvent(json, event);
+  if (pods != nullptr) pods->Write(json, event.id);
   if (event.answer_kept) WriteResponse(json, "answer", event.answer, kHidden);
   WriteRequest(json, "request", event.request);
   if (event.request_left_out) json.Bool("request_left_out", true);
@@ -108,7 +110,7 @@ void AppendEventWithAnswer(std::string& out, const Event& event) {
   WriteRequest(json, "undo_request", event.undo);
 }
 
-void AppendFlowMoved(std::string& out, const FlowMoved& moved) {
+void AppendFlowMoved(std::string& out, const FlowMoved& moved, PodNames* pods) {
   JsonObject json(out);
   json.Raw("event_id", RowIdJson(moved.id));
   json.Text("kind", "flow");
@@ -123,6 +125,7 @@ void AppendFlowMoved(std::string& out, const FlowMoved& moved) {
   json.Number("undone", moved.undone);
   json.Text("policy_version", moved.policy_version);
   json.Text("time", Rfc3339Millis(moved.wall_ms));
+  if (pods != nullptr) pods->Write(json, moved.id);
 }
 
 bool ComesBefore(const FlowMoved& moved, const Event* event) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "filters/ledger/ledger.h"
+#include "proxy/admin/views/pod_names.h"
 
 namespace recourse {
 
@@ -12,14 +13,15 @@ namespace recourse {
 std::string Rfc3339Millis(std::int64_t unix_millis);
 // Appends one event as a JSON object. Never answers' bodies or rendered requests: they may carry
 // secrets.
-void AppendEvent(std::string& out, const Event& event);
+// `pods`: whose row it is; null: that of the process itself.
+void AppendEvent(std::string& out, const Event& event, PodNames* pods = nullptr);
 // What a human decided.
 void AppendDecision(std::string& out, const ApprovalDecision& decision);
 // A move of a flow, an object of `kind` "flow".
-void AppendFlowMoved(std::string& out, const FlowMoved& moved);
+void AppendFlowMoved(std::string& out, const FlowMoved& moved, PodNames* pods = nullptr);
 // An event with what was kept: `answer`, `request`, `settle_request`, `task_request`,
 // `undo_request`, each with its fields and its `body`, or `body_base64` where that is no UTF-8.
-void AppendEventWithAnswer(std::string& out, const Event& event);
+void AppendEventWithAnswer(std::string& out, const Event& event, PodNames* pods = nullptr);
 // In the order of a page, of rows of any streams. Null: behind all events.
 bool ComesBefore(const FlowMoved& moved, const Event* event);
 // Shows all of a page, in the order of the rows.

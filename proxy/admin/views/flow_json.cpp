@@ -87,16 +87,23 @@ void WriteFlow(JsonObject& json, const FlowState& state) {
   json.Number("undone_count", undone);
 }
 
-}  // namespace
-
-void AppendFlowLine(std::string& out, const FlowState& state) {
-  JsonObject json(out);
-  WriteFlow(json, state);
+// A flow that only took steps has no row of its own.
+std::uint64_t LastRowOf(const FlowState& state) {
+  return state.row != 0 ? state.row : state.number;
 }
 
-std::string FlowJson(const FlowView& view) {
+}  // namespace
+
+void AppendFlowLine(std::string& out, const FlowState& state, PodNames* pods) {
+  JsonObject json(out);
+  WriteFlow(json, state);
+  if (pods != nullptr) pods->Write(json, LastRowOf(state));
+}
+
+std::string FlowJson(const FlowView& view, PodNames& pods) {
   return ObjectText([&](JsonObject& json) {
     WriteFlow(json, view.state);
+    pods.Write(json, LastRowOf(view.state));
     json.Each("steps", view.steps, AppendStep);
   });
 }

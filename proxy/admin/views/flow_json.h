@@ -4,13 +4,15 @@
 #include <string>
 
 #include "proxy/admin/views/flow_view.h"
+#include "proxy/admin/views/pod_names.h"
 
 namespace recourse {
 
 // Appends the flow as a JSON object: its name and state, and how many steps it has.
-void AppendFlowLine(std::string& out, const FlowState& state);
+// `pods`: who moved it last; null: that is the process itself.
+void AppendFlowLine(std::string& out, const FlowState& state, PodNames* pods = nullptr);
 // The same with its steps and the undo request of each that has one, without credentials.
-std::string FlowJson(const FlowView& view);
+std::string FlowJson(const FlowView& view, PodNames& pods);
 // What undoing it would send and do, in order.
 std::string PreviewJson(const FlowView& view);
 

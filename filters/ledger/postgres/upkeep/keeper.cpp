@@ -17,6 +17,7 @@ namespace {
 constexpr std::int64_t kKeeperStreams = 16, kKeeperRows = 256, kKeeperTombstones = 1'024,
                        kKeeperFlows = 256;
 
+constexpr PgStatement kMayKeep{"may_keep", "SELECT has_table_privilege('event', 'DELETE')"};
 constexpr PgStatement kKeeperBegin{"keeper_begin", "BEGIN"};
 constexpr PgStatement kPutTurn{"put_turn",
                                "INSERT INTO work (kind, stream, number, grp) VALUES"
@@ -40,7 +41,7 @@ constexpr PgStatement kDropIdleFlows{
 constexpr PgStatement kOldStreams{
     "old_streams",
     "SELECT s.stream FROM stream s JOIN event e ON e.stream = s.stream AND e.number = s.base + 1"
-    " WHERE s.grp = $1::text AND s.base + 1 < s.head AND s.stream > $2::bigint"
+    " WHERE s.grp = $1::text AND s.base + 1 < s.head AND s.stream >= $2::bigint AND s.state <> 4"
     " AND e.at < now() - $3::bigint * interval '1 ms' ORDER BY s.stream LIMIT $4::bigint"};
 constexpr PgStatement kOldRows{
     "old_rows",
@@ -57,6 +58,7 @@ constexpr PgStatement kForgetOperations{
     "forget_operations",
     "DELETE FROM operation o USING unnest($1::uuid[], $2::bigint[]) AS p(key, version)"
     " WHERE o.key = p.key AND o.version = p.version RETURNING 1"};
+constexpr PgStatement kForgetMoved{"forget_moved", "DELETE FROM moved WHERE key = ANY($1::uuid[])"};
 constexpr PgStatement kForgetFlows{
     "forget_flows",
     "DELETE FROM flow f USING unnest($1::uuid[], $2::bigint[]) AS p(flow, version)"
@@ -138,13 +140,19 @@ PgKeeper::Asked PgKeeper::Ask(const PgStatement& statement, const PgArguments& a
   return std::move(answered->front());
 }
 
+std::expected<void, std::string> PgKeeper::Connect() {
+  if (connection_ != nullptr && !connection_->is_lost()) return {};
+  auto opened = PgConnection::Open(of_.connection);
+  if (!opened) return std::unexpected(opened.error());
+  connection_ = std::move(*opened);
+  const auto may = Ask(kMayKeep);
+  if (!may) return std::unexpected(may.error());
+  may_keep_ = may->Int(0, 0) != 0;
+  return {};
+}
+
 // Begins the transaction; false: it is another one's turn, or nobody's yet.
 std::expected<bool, std::string> PgKeeper::Claim() {
-  if (connection_ == nullptr || connection_->is_lost()) {
-    auto opened = PgConnection::Open(of_.connection);
-    if (!opened) return std::unexpected(opened.error());
-    connection_ = std::move(*opened);
-  }
   if (auto put = Ask(kPutTurn, PgArguments().Int(turn_).Bytes(of_.group)); !put) {
     return std::unexpected(put.error());
   }
@@ -159,6 +167,11 @@ std::expected<bool, std::string> PgKeeper::Claim() {
 }
 
 std::expected<PgKeeper::Done, std::string> PgKeeper::Turn(const LedgerRule& rule, Millis every) {
+  if (auto connected = Connect(); !connected) {
+    connection_.reset();
+    return std::unexpected(connected.error());
+  }
+  if (!may_keep_) return Done();
   auto claimed = Claim();
   if (!claimed) {
     connection_.reset();
@@ -195,7 +208,7 @@ std::expected<PgKeeper::Done, std::string> PgKeeper::Keep(const LedgerRule& rule
     done.rows += *rows;
   }
   const bool has_more_streams = streams->size() == kKeeperStreams;
-  next_stream_ = has_more_streams ? streams->Number(streams->size() - 1, 0) : 0;
+  next_stream_ = has_more_streams ? streams->Number(streams->size() - 1, 0) + 1 : 0;
   const auto swept = Sweep(rule);
   if (!swept) return std::unexpected(swept.error());
   done.tombstones = *swept;
@@ -221,20 +234,23 @@ std::expected<std::size_t, std::string> PgKeeper::Trim(std::uint64_t stream,
   if (!old) return std::unexpected(old.error());
   if (old->count == 0) return 0;
   KeyedNumbers ended, forgotten, flows, intents;
-  PgArray phases(PgArray::Of::kInt), links(PgArray::Of::kUuid);
+  PgArray phases(PgArray::Of::kInt), links(PgArray::Of::kUuid), gone(PgArray::Of::kUuid);
   for (const auto& [key, leaves] : old->operations) {
     (leaves.is_forgotten ? forgotten : ended).Add(key, leaves.version);
+    gone.Uuid(DigestOfUuid(key));
     if (!leaves.is_forgotten) phases.Int(static_cast<std::int64_t>(leaves.phase));
   }
   for (const auto& [key, version] : old->flows) flows.Add(key, version);
   for (const auto& [intent, id] : old->intents) intents.Add(intent, AsInt(id));
   for (const Uuid& link : old->links) links.Uuid(DigestOfUuid(link));
-  PgArguments ends = ended.Arguments(), unlinks;
+  PgArguments ends = ended.Arguments(), unlinks, left;
   phases.AppendTo(ends);
+  gone.AppendTo(left);
   links.AppendTo(unlinks);
   connection_->Queue(kEndOperations, ends);
   connection_->Queue(kForgetOperations, forgotten.Arguments());
   connection_->Queue(kForgetFlows, flows.Arguments());
+  connection_->Queue(kForgetMoved, left);
   connection_->Queue(kForgetIntents, intents.Arguments());
   connection_->Queue(kForgetLinks, unlinks);
   const std::uint64_t last = UnpackRowId(rows[old->count - 1].id).number;

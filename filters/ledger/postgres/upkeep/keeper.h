@@ -32,13 +32,14 @@ class PgKeeper {
     bool more = false;           // there may be more to remove now
   };
   // One turn, in one transaction, unless another process has the turn or had it less than `every`
-  // ago. Fails with a line for people.
+  // ago, or this one's role may not remove rows. Fails with a line for people.
   std::expected<Done, std::string> Turn(const LedgerRule& rule, Millis every);
 
  private:
   using Asked = std::expected<PgRows, std::string>;
 
   Asked Ask(const PgStatement& statement, const PgArguments& arguments = {});
+  std::expected<void, std::string> Connect();
   std::expected<bool, std::string> Claim();
   std::expected<Done, std::string> Keep(const LedgerRule& rule);
   std::expected<std::size_t, std::string> Trim(std::uint64_t stream, const LedgerRule& rule);
@@ -47,6 +48,7 @@ class PgKeeper {
   const Of of_;
   const std::int64_t turn_;  // number of the work that is the group's turn
   std::unique_ptr<PgConnection> connection_;
+  bool may_keep_ = false;  // its role may remove rows
   LocalFacts local_;
   std::uint64_t next_stream_ = 0;   // looked at
   std::optional<Digest> next_key_;  // whose tombstone is looked at

@@ -1,0 +1,109 @@
+#include "filters/ledger/postgres/upkeep/grants.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+namespace recourse {
+namespace {
+
+constexpr std::array<std::string_view, 9> kGrantTables = {
+    "ledger", "stream", "operation", "intent", "flow", "event", "work", "policy", "moved"};
+constexpr std::string_view kAllTables =
+    "ledger, stream, operation, intent, flow, event, event_rest, work, policy, moved";
+constexpr std::string_view kSequences = "stream_number, place";
+
+constexpr PgStatement kGrantSchema{"grant_schema", "SELECT current_schema()"};
+
+std::string Quoted(std::string_view text, char quote) {
+  std::string quoted(1, quote);
+  for (const char c : text) {
+    if (c == quote) quoted += c;
+    quoted += c;
+  }
+  return quoted + quote;
+}
+
+// Only rows that have a group are told apart.
+bool HasGroup(std::string_view table) { return table != "ledger"; }
+
+// What was written before rows of these tables had one.
+constexpr std::string_view kNameGroups =
+    "UPDATE operation o SET grp = s.grp FROM stream s WHERE o.grp = '' AND s.stream ="
+    " CASE WHEN o.op_number > 0 THEN o.op_stream ELSE o.last_stream END;\n"
+    "UPDATE intent i SET grp = s.grp FROM stream s WHERE i.grp = '' AND s.stream = i.stream;\n";
+
+std::string_view RightsOf(PgTask task) {
+  switch (task) {
+    case PgTask::kPod:
+    case PgTask::kKeeper:
+      return "GRANT SELECT, UPDATE ON ledger TO {0};\n"
+             "GRANT SELECT, INSERT, UPDATE ON stream, operation, intent, flow, policy TO {0};\n"
+             "GRANT SELECT, INSERT ON event, moved TO {0};\n"
+             "GRANT SELECT, INSERT, UPDATE, DELETE ON work TO {0};\n"
+             "GRANT USAGE, SELECT, UPDATE ON SEQUENCE stream_number, place TO {0};\n";
+    case PgTask::kReader:
+      return "GRANT SELECT ON ledger, stream, operation, intent, flow, event, work, policy, moved"
+             " TO {0};\n";
+    case PgTask::kMigration:
+      break;
+  }
+  return "";
+}
+
+std::string OwnershipOf(const std::string& role, const std::string& schema) {
+  std::string sql = fmt::format("GRANT USAGE, CREATE ON SCHEMA {} TO {};\n", schema, role);
+  for (const std::string_view table : kGrantTables) {
+    sql += fmt::format("ALTER TABLE {} OWNER TO {};\n", table, role);
+  }
+  sql += fmt::format("ALTER TABLE event_rest OWNER TO {};\n", role);
+  sql += fmt::format("ALTER SEQUENCE stream_number OWNER TO {};\n", role);
+  return sql + fmt::format("ALTER SEQUENCE place OWNER TO {};\n", role);
+}
+
+}  // namespace
+
+std::optional<PgTask> PgTaskOf(std::string_view name) {
+  if (name == "pod") return PgTask::kPod;
+  if (name == "keeper") return PgTask::kKeeper;
+  if (name == "migration") return PgTask::kMigration;
+  if (name == "reader") return PgTask::kReader;
+  return std::nullopt;
+}
+
+std::string SqlOf(const PgGrant& grant, std::string_view schema_name) {
+  const std::string role = Quoted(grant.role, '"'), schema = Quoted(schema_name, '"');
+  if (grant.task == PgTask::kMigration) return OwnershipOf(role, schema);
+  std::string sql(kNameGroups);
+  sql += fmt::format("REVOKE ALL ON {} FROM {};\n", kAllTables, role);
+  sql += fmt::format("REVOKE ALL ON SEQUENCE {} FROM {};\n", kSequences, role);
+  sql += fmt::format("GRANT USAGE ON SCHEMA {} TO {};\n", schema, role);
+  sql += fmt::format(fmt::runtime(RightsOf(grant.task)), role);
+  if (grant.task == PgTask::kKeeper) {
+    sql += fmt::format("GRANT DELETE ON operation, intent, flow, event, moved TO {};\n", role);
+  }
+  const std::string rows = grant.group.empty() ? "true" : "grp = " + Quoted(grant.group, '\'');
+  for (const std::string_view table : kGrantTables) {
+    if (!HasGroup(table)) continue;
+    sql += fmt::format(
+        "ALTER TABLE {0} ENABLE ROW LEVEL SECURITY;\n"
+        "DROP POLICY IF EXISTS {1} ON {0};\n"
+        "CREATE POLICY {1} ON {0} TO {1} USING ({2}) WITH CHECK ({2});\n",
+        table, role, rows);
+  }
+  return sql;
+}
+
+std::expected<void, std::string> GrantPg(PgConnection& connection, const PgGrant& grant) {
+  connection.Queue(kGrantSchema);
+  const auto schema = connection.Run();
+  if (!schema) return std::unexpected("the ledger's database: " + schema.error().text);
+  const std::string sql = SqlOf(grant, schema->front().Bytes(0, 0));
+  if (auto done = connection.Execute("BEGIN;\n" + sql + "COMMIT"); !done) {
+    (void)connection.Execute("ROLLBACK");
+    return std::unexpected("the rights cannot be given: " + done.error().text);
+  }
+  return {};
+}
+
+}  // namespace recourse

@@ -1,0 +1,23 @@
+#include "proxy/admin/views/pod_names.h"
+
+#include "filters/ledger/model/row_id.h"
+
+namespace recourse {
+
+void PodNames::Write(JsonObject& json, std::uint64_t row) {
+  if (shared_ == nullptr) return;
+  const std::uint64_t stream = UnpackRowId(row).stream;
+  json.Number("stream", stream);
+  json.Text("pod", Of(stream));
+}
+
+std::string PodNames::Of(std::uint64_t stream) {
+  const std::lock_guard lock(mutex_);
+  const auto known = known_.find(stream);
+  if (known != known_.end()) return known->second;
+  std::string pod = shared_->PodOf(stream);
+  if (!pod.empty()) known_[stream] = pod;
+  return pod;
+}
+
+}  // namespace recourse

@@ -1,0 +1,33 @@
+// Which pod wrote a row of a shared ledger. Thread-safe; may block.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "filters/ledger/ledger.h"
+#include "filters/ledger/shared_view.h"
+#include "proxy/base/json/json_object.h"
+
+namespace recourse {
+
+class PodNames {
+ public:
+  // `ledger` outlives it.
+  explicit PodNames(Ledger& ledger) : shared_(dynamic_cast<SharedLedgerView*>(&ledger)) {}
+
+  // Whether there are pods to tell apart.
+  bool is_shared() const { return shared_ != nullptr; }
+  // Adds `stream` and `pod` of that row; nothing where the ledger is of one process.
+  void Write(JsonObject& json, std::uint64_t row);
+
+ private:
+  std::string Of(std::uint64_t stream);
+
+  SharedLedgerView* const shared_;
+  std::mutex mutex_;
+  std::map<std::uint64_t, std::string> known_;  // guarded by mutex_; by stream
+};
+
+}  // namespace recourse

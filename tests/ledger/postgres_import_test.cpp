@@ -1,0 +1,208 @@
+// An embedded ledger that goes on in PostgreSQL: every fact that its rows tell is a fact there.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "filters/ledger/ledger.h"
+#include "filters/ledger/lmdb/open.h"
+#include "filters/ledger/open/shared_import.h"
+#include "filters/ledger/postgres/import/import_stream.h"
+#include "filters/ledger/postgres/import/imported_tables.h"
+#include "filters/ledger/postgres/upkeep/audit.h"
+#include "tests/ledger/ledger_test_support.h"
+#include "tests/ledger/postgres_server.h"
+
+namespace recourse::postgres_import_test {
+namespace {
+
+using Kind = Begun::Kind;
+
+class ImportTest : public testing::Test {
+ protected:
+  static std::expected<LedgerSecrets, std::string> Secrets(const LedgerFacts& /*of*/) {
+    return LedgerSecrets{nullptr, "install-1"};
+  }
+  LmdbLedgerOptions Options() const {
+    return {.directory = directory_.data(),
+            .map_bytes = 1U << 30,
+            .unsafe_fs = true,
+            .secrets = Secrets};
+  }
+  void OpenVolume() {
+    auto opened = OpenLmdbLedger(Options(), clock_);
+    ASSERT_TRUE(opened) << opened.error();
+    ledger_ = std::move(*opened);
+  }
+  std::expected<std::string, std::string> Import() {
+    ledger_.reset();
+    return ImportLedger(
+        {.from = Options(),
+         .to = {.url = {.store = LedgerUrl::Store::kPostgres, .place = url_}, .password_file = ""},
+         .group = "shop/checkout"},
+        clock_);
+  }
+  void GoOn() {
+    const auto said = Import();
+    ASSERT_TRUE(said) << said.error();
+    EXPECT_EQ(Problem(), "");
+    ledger_ = OpenTestPostgres(url_, clock_);
+  }
+  std::string Problem() {
+    PgReader reader(PgOptions{.url = url_});
+    const auto streams = ListPgStreams(reader);
+    for (const PgStream& stream : *streams) {
+      const VerifyReport report = VerifyPgStream(reader, nullptr, stream);
+      if (!report.ok) return report.problem;
+    }
+    return *CheckPgTables(reader);
+  }
+  Begun Begin(NewOperation call) {
+    auto begun = Await(ledger_->Begin(std::move(call), executor_), executor_);
+    EXPECT_TRUE(begun) << (begun ? "" : begun.error().detail());
+    if (begun && begun->commit) EXPECT_TRUE(Await(begun->commit->Durable(), executor_));
+    return begun ? std::move(*begun) : Begun();
+  }
+  Event Record(Transition transition) {
+    auto event = Await(ledger_->Record(std::move(transition), executor_), executor_);
+    EXPECT_TRUE(event) << (event ? "" : event.error().detail());
+    return event ? std::move(*event) : Event();
+  }
+  Event Finish(NewOperation call, const std::string& body = "answer") {
+    return Record(Success(Begin(std::move(call)).event, body));
+  }
+  static NewOperation Step(std::string_view key, std::string_view trace = "trace-1") {
+    NewOperation call = Call(key, trace);
+    call.event.is_step = true;
+    return call;
+  }
+
+  const std::string url_ = FreshPostgresLedger();
+  TempDirectory directory_{FastParent()};
+  ManualClock clock_;
+  PumpedExecutor executor_;
+  std::unique_ptr<Ledger> ledger_;
+};
+
+TEST_F(ImportTest, AnswersKeysAndUnknownOutcomesAreThere) {
+  OpenVolume();
+  const Event done = Finish(Call("done"), "the answer");
+  const Event unknown = Record(Move(Begin(Call("unknown")).event, Phase::kUncertain));
+  const Event running = Begin(Call("running")).event;
+  NewOperation windowed = Call("windowed");
+  windowed.dedupe_window = Millis(1'000);
+  Finish(windowed, "first");
+  clock_.Advance(Millis(2'000));
+  Finish(windowed, "second");
+  GoOn();
+  const Begun repeat = Begin(Call("done"));
+  EXPECT_EQ(repeat.kind, Kind::kReplay);
+  EXPECT_EQ(repeat.event.operation, done.operation);
+  EXPECT_EQ(repeat.event.answer.body, "the answer");
+  EXPECT_EQ(Begin(Call("done", "trace-1", "other")).kind, Kind::kConflict);
+  EXPECT_EQ(Begin(windowed).event.answer.body, "second");
+  EXPECT_EQ(Begin(Call("unknown")).kind, Kind::kUnknown);
+  EXPECT_EQ(Record(Move(unknown, Phase::kSucceeded, Cause::kProbePresent)).operation,
+            unknown.operation);
+  // Nobody has taken it over yet: it is taken for one that somebody sends.
+  EXPECT_EQ(Begin(Call("running")).kind, Kind::kRunning);
+  EXPECT_EQ(Begin(Call("running")).event.operation, running.operation);
+}
+
+TEST_F(ImportTest, WhatRetentionCarriedOnAndLeftIsThere) {
+  OpenVolume();
+  Finish(Call("old"));
+  const Event unknown = Record(Move(Begin(Call("unknown")).event, Phase::kUncertain));
+  Finish(Step("stepped", "trace-2"));
+  ledger_->SetRule({.retention = Millis(1'000'000), .tombstones = Millis(90'000'000)});
+  clock_.Advance(Millis(1'500'000));
+  for (int i = 0; i < 40; ++i) {
+    clock_.Advance(Millis(60'000));
+    Finish(Call("young" + std::to_string(i), "trace-" + std::to_string(i + 10)));
+  }
+  ASSERT_GT(ledger_->Stats().first_id, unknown.operation);
+  GoOn();
+  EXPECT_EQ(Begin(Call("old")).kind, Kind::kExpired);
+  const Begun found = Begin(Call("unknown"));
+  EXPECT_EQ(found.kind, Kind::kUnknown);
+  EXPECT_EQ(found.event.operation, unknown.operation);
+  const Event settled = Record(Move(found.event, Phase::kSucceeded, Cause::kProbePresent));
+  EXPECT_EQ(settled.operation, unknown.operation);
+  EXPECT_EQ(Begin(Call("young39", "trace-49")).kind, Kind::kReplay);
+  EXPECT_EQ(Problem(), "");
+}
+
+TEST_F(ImportTest, AFlowThatIsOverWithoutARowIsNotUndoneWithTheNextOfItsName) {
+  OpenVolume();
+  Finish(Step("first"));
+  clock_.Advance(Millis(limits::kFlowIdle) + Millis(1));
+  Finish(Step("second"));
+  const auto volume = Await(ledger_->FindOpenFlow("agent-1", "trace-1", executor_), executor_);
+  ASSERT_TRUE(volume && *volume);
+  GoOn();
+  const auto flow = Await(ledger_->FindOpenFlow("agent-1", "trace-1", executor_), executor_);
+  ASSERT_TRUE(flow && *flow);
+  EXPECT_EQ((*flow)->number, (*volume)->number);
+  EXPECT_EQ((*flow)->steps.size(), (*volume)->steps.size());
+}
+
+// What a kill leaves: some of the rows, and no table that says anything of them.
+TEST_F(ImportTest, OneThatWasEndedGoesOn) {
+  OpenVolume();
+  // More than goes at once.
+  const std::string large(300'000, 'x');
+  for (int i = 0; i < 20; ++i) Finish(Call("key" + std::to_string(i)), large);
+  ledger_.reset();
+  LmdbLedgerOptions options = Options();
+  {
+    auto connection = PgConnection::Open({.url = url_});
+    const auto facts = ReadPgLedgerFacts(**connection);
+    options.moves_to = ToHex(facts->identity);
+    ImportStream stream(**connection);
+    options.is_taken = [&](EventLog& log) {
+      return stream.Begin({.identity = log.identity(),
+                           .group = "shop/checkout",
+                           .pod = "volume",
+                           .base = log.base()});
+    };
+    auto parts = OpenLmdbParts(options);
+    ASSERT_TRUE(parts) << parts.error();
+    const auto reader = parts->log->NewReader();
+    ImportedTables tables(*reader, clock_, 1);
+    std::string bytes;
+    for (std::uint64_t seq = 1; reader->Read(seq, bytes); ++seq) {
+      const auto row = ParseRow(bytes);
+      const auto columns = tables.Take(*row);
+      ASSERT_TRUE(columns && stream.Add(*columns, bytes, row->head.wall_ms));
+    }
+    EXPECT_GT(stream.head(), 1U);
+    EXPECT_LT(stream.head(), parts->log->last_seq());
+  }
+  EXPECT_FALSE(OpenLmdbLedger(Options(), clock_));
+  GoOn();
+  EXPECT_EQ(Begin(Call("key7")).kind, Kind::kReplay);
+  ledger_.reset();
+  const auto again = Import();
+  ASSERT_TRUE(again) << again.error();
+  EXPECT_TRUE(again->starts_with("nothing to do: ")) << *again;
+}
+
+TEST_F(ImportTest, KeysThatTheDatabaseHasStayWhatTheyMeanThere) {
+  OpenVolume();
+  Finish(Call("both"), "volume");
+  Finish(Call("volume"), "volume");
+  ledger_ = OpenTestPostgres(url_, clock_);
+  const Event there = Finish(Call("both"), "database");
+  const auto said = Import();
+  ASSERT_TRUE(said) << said.error();
+  EXPECT_NE(said->find("; 1 keys have an operation there already"), std::string::npos) << *said;
+  EXPECT_EQ(Problem(), "");
+  ledger_ = OpenTestPostgres(url_, clock_);
+  EXPECT_EQ(Begin(Call("both")).event.operation, there.operation);
+  EXPECT_EQ(Begin(Call("volume")).event.answer.body, "volume");
+}
+
+}  // namespace
+}  // namespace recourse::postgres_import_test
