@@ -5,7 +5,6 @@
 #include "filters/key/explained_arguments.h"
 #include "policy/explain/explain.h"
 #include "policy/explain/replay.h"
-#include "policy/import/openapi.h"
 #include "policy/language/config_reader.h"
 #include "policy/language/schema.h"
 #include "proxy/base/http/http_message.h"
@@ -21,7 +20,7 @@
 #include "proxy/cli/operation_commands.h"
 #include "proxy/cli/operator_commands.h"
 #include "proxy/cli/policy/check_command.h"
-#include "proxy/cli/policy/mcp_tool_listing.h"
+#include "proxy/cli/policy/import_commands.h"
 #include "proxy/cli/policy/pack_commands.h"
 #include "proxy/cli/process_commands.h"
 #include "proxy/cli/redirect_commands.h"
@@ -49,8 +48,6 @@ struct Arguments {
   std::uint64_t event_id = 0;
   std::string since, until;
   std::string policy_path, call, body_file, exported, policy_before;
-  McpImport mcp_import;
-  std::string import_patience = std::to_string(limits::kImportPatience.count() / 1000) + "s";
   std::vector<std::string> headers;
   int exit_code = 0;
 };
@@ -368,44 +365,11 @@ int Explain(const Arguments& args) {
                           ArgumentsOf);
 }
 
-int ImportOpenApi(const std::string& path) {
-  auto text = ReadInputFile(path, limits::kImportedBytesMax);
-  if (!text) {
-    std::cerr << "recourse: " << text.error() << "; give an OpenAPI file, JSON or YAML\n";
-    return kExitUsage;
-  }
-  const auto api = ReadOpenApi(path, std::move(*text));
-  if (!api) {
-    std::cerr << "recourse: " << api.error() << "\n";
-    return kExitUsage;
-  }
-  std::cout << PolicyFromOpenApi(path, *api);
-  return kExitOk;
-}
-
 void AddPolicyMakers(CLI::App& policy, Arguments& args) {
   policy.add_subcommand("schema", "Print the JSON Schema of the language")->callback([] {
     std::cout << PolicySchema();
   });
-  CLI::App* import = policy.add_subcommand("import", "Write a starting policy");
-  import->require_subcommand(1);
-  CLI::App* openapi = import->add_subcommand("openapi", "From an OpenAPI 3 description");
-  openapi->add_option("file", args.policy_path, "OpenAPI 3.0 or 3.1, JSON or YAML")->required();
-  openapi->callback([&args] { args.exit_code = ImportOpenApi(args.policy_path); });
-  CLI::App* mcp = import->add_subcommand("mcp", "From the tools of a running MCP server");
-  mcp->add_option("url", args.mcp_import.url, "The server's endpoint (Streamable HTTP)")
-      ->required();
-  mcp->add_option("--header-file", args.mcp_import.header_file,
-                  "File with fields for every request, one \"Name: value\" a line");
-  mcp->add_option("--ca", args.mcp_import.ca_file,
-                  "Certificates trusted for an https url in place of the system's, PEM");
-  mcp->add_option("--timeout", args.import_patience, "For all of it")
-      ->check(CheckDuration)
-      ->capture_default_str();
-  mcp->callback([&args] {
-    args.mcp_import.patience = *ParseDuration(args.import_patience);
-    args.exit_code = RunImportMcp(args.mcp_import);
-  });
+  AddImports(policy, args.exit_code);
   CLI::App* replay =
       policy.add_subcommand("replay", "Say how past calls would be classed under another policy");
   replay->add_option("export", args.exported, "Events as NDJSON")->required();

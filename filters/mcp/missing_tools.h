@@ -1,4 +1,4 @@
-// Tools of MCP servers that a policy names and their servers do not have: misspelt ones, mostly.
+// Where a policy and its MCP servers disagree about tools.
 #pragma once
 
 #include <string>
@@ -9,12 +9,15 @@
 
 namespace recourse {
 
-struct MissingTool {
+struct McpToolName {
   std::string backend, name;
 };
 
-// In the order of the policy, each once. A server that nobody has listed yet has them all; globs
-// name nobody.
-std::vector<MissingTool> MissingTools(const Policy& policy, const ToolCatalog& book);
+// Tools that the policy names and their servers do not have: misspelt ones, mostly. In the order of
+// the policy, each once. A server that nobody has listed yet has them all; globs name nobody.
+std::vector<McpToolName> MissingTools(const Policy& policy, const ToolCatalog& book);
+
+// Tools whose servers declare other effects than when the policy took them over (`declared`).
+std::vector<McpToolName> RedeclaredTools(const Policy& policy, const ToolCatalog& book);
 
 }  // namespace recourse

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "policy/effects/declared_digest.h"
 #include "proxy/base/message_limits.h"
 
 namespace recourse {
@@ -14,6 +15,7 @@ ToolFacts FactsIn(const Json& tool) {
   const Json* const schema = tool.Find("outputSchema");
   facts.has_output_schema = schema != nullptr && schema->kind == Json::Kind::kObject;
   if (const Json* const input = tool.Find("inputSchema")) facts.params = ParamFieldsOf(*input);
+  facts.declared = DeclaredDigest(tool);
   return facts;
 }
 
@@ -36,7 +38,9 @@ std::vector<std::string> ToolCatalog::Learn(std::string_view backend, std::strin
     if (name->text.size() > limits::kCalledNameBytesMax) continue;
     const auto found = page.find(name->text);
     if (found == page.end() && page.size() >= limits::kBookToolsMax) continue;
-    Entry entry{Sha256(CanonicalJson(tool, {"/_meta"})), FactsIn(tool)};
+    ToolFacts facts = FactsIn(tool);
+    // Of what is said beside the definition, its effects count.
+    Entry entry{Sha256(CanonicalJson(tool, {"/_meta"}) + facts.declared), std::move(facts)};
     if (found != page.end()) {
       const bool is_other = found->second.digest != entry.digest;
       entry.facts.has_changed = found->second.facts.has_changed || is_other;
@@ -60,6 +64,16 @@ std::optional<ToolFacts> ToolCatalog::Find(std::string_view backend, std::string
   return found->second.facts;
 }
 
+bool ToolCatalog::DeclaresOther(std::string_view backend, std::string_view tool,
+                                std::string_view declared) const {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::any_of(pages_, [&](const auto& page) {
+    if (page.first.first != backend) return false;
+    const auto found = page.second.find(tool);
+    return found != page.second.end() && found->second.facts.declared != declared;
+  });
+}
+
 bool ToolCatalog::IsMissing(std::string_view backend, std::string_view tool) const {
   const std::lock_guard lock(mutex_);
   if (!whole_.contains(backend)) return false;
@@ -68,10 +82,10 @@ bool ToolCatalog::IsMissing(std::string_view backend, std::string_view tool) con
   });
 }
 
-bool ToolCatalog::IsNewsThatMissing(std::string_view backend, std::string_view tool) {
+bool ToolCatalog::IsNews(News what, std::string_view backend, std::string_view tool) {
   const std::lock_guard lock(mutex_);
   if (told_.size() >= limits::kBookToolsMax) return false;
-  return told_.emplace(backend, tool).second;
+  return told_.emplace(what, backend, tool).second;
 }
 
 }  // namespace recourse

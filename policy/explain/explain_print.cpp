@@ -180,6 +180,10 @@ void DescribeFlow(const Policy& policy, const Tool& tool, DescribedLines& lines)
                             ? "on_failure: its failure has the flow undone"
                             : "on_unknown: its failure or unknown outcome has the flow undone");
   }
+  if (!tool.declared.empty()) {
+    line("declared", "taken over from what its server declared, " + tool.declared.substr(0, 15) +
+                         "; what it declares later is told, and not in force");
+  }
   if (tool.pivot) {
     line("pivot", flow != nullptr && flow->undo_before_pivot
                       ? "undone like the others, as the flow says undo_before_pivot"

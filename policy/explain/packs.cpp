@@ -8,8 +8,11 @@
 #include <fstream>
 #include <vector>
 
+#include "policy/language/config_reader.h"
 #include "policy/language/loader.h"
 #include "policy/undo/undo_class.h"
+#include "proxy/base/http/http_message.h"
+#include "proxy/base/json/json_object.h"
 
 namespace recourse {
 namespace {
@@ -17,6 +20,8 @@ namespace {
 using PackRow = std::array<std::string, 5>;
 constexpr std::array<std::string_view, 5> kPackColumns{"write", "repeat-safe by", "settled by",
                                                        "undone by", "class"};
+constexpr std::array<std::string_view, 5> kPackMembers{"write", "repeat_safe_by", "settled_by",
+                                                       "undone_by", "class"};
 constexpr std::string_view kByLog = "the ledger";
 constexpr std::string_view kTableHead =
     "# What the packs know of each write\n\nMade by `recourse pack list --markdown`. Every repeat "
@@ -85,19 +90,40 @@ std::vector<PackRow> RowsOf(const PackFile& pack) {
   return rows;
 }
 
-const PackFile* FindPack(const std::string& name, std::ostream& err) {
-  std::string names;
-  for (const PackFile& pack : EmbeddedPacks()) {
-    if (NameOf(pack) == name) return &pack;
-    names += (names.empty() ? "" : ", ") + NameOf(pack);
-  }
-  err << "recourse: no pack is named '" << name << "'; there are: " << names << "\n";
-  return nullptr;
+void WritePackJson(const PackFile& pack, JsonObject& json) {
+  json.Text("name", NameOf(pack));
+  json.Each("writes", RowsOf(pack), [](std::string& out, const PackRow& row) {
+    JsonObject write(out);
+    for (std::size_t i = 0; i < row.size(); ++i) write.Text(kPackMembers[i], row[i]);
+  });
 }
 
 }  // namespace
 
+const PackFile* FindPack(const std::string& name, std::ostream& err) {
+  std::vector<std::string> names;
+  for (const PackFile& pack : EmbeddedPacks()) {
+    if (NameOf(pack) == name) return &pack;
+    names.push_back(NameOf(pack));
+  }
+  err << "recourse: no pack is named '" << name << "'" << DidYouMean(ToLower(name), names)
+      << "; there are: " << JoinWords(names) << "\n";
+  return nullptr;
+}
+
 void ListPacks(PackForm form, std::ostream& out) {
+  if (form == PackForm::kJson) {
+    std::string text;
+    {
+      JsonObject json(text);
+      json.Each("packs", EmbeddedPacks(), [](std::string& to, const PackFile& pack) {
+        JsonObject one(to);
+        WritePackJson(pack, one);
+      });
+    }
+    out << text << "\n";
+    return;
+  }
   if (form == PackForm::kMarkdown) out << kTableHead;
   for (const PackFile& pack : EmbeddedPacks()) {
     const std::vector<PackRow> rows = RowsOf(pack);
@@ -121,10 +147,20 @@ void ListPacks(PackForm form, std::ostream& out) {
   }
 }
 
-PackResult ShowPack(const std::string& name, std::ostream& out, std::ostream& err) {
+PackResult ShowPack(const std::string& name, PackForm form, std::ostream& out, std::ostream& err) {
   const PackFile* const pack = FindPack(name, err);
   if (pack == nullptr) return PackResult::kUnknownName;
-  out << pack->bytes;
+  if (form != PackForm::kJson) {
+    out << pack->bytes;
+    return PackResult::kDone;
+  }
+  std::string text;
+  {
+    JsonObject json(text);
+    WritePackJson(*pack, json);
+    json.Text("policy", pack->bytes);
+  }
+  out << text << "\n";
   return PackResult::kDone;
 }
 

@@ -62,6 +62,26 @@ bool LooksLikeIdName(std::string_view name) {
          std::ranges::any_of(kEnds, [&](auto end) { return name.ends_with(end); });
 }
 
+std::string ShapeOfPath(std::string_view path) {
+  std::string out;
+  bool is_name = false;
+  for (const char c : path) {
+    if (c == '}') is_name = false;
+    if (!is_name) out.push_back(c);
+    if (c == '{') is_name = true;
+  }
+  return out;
+}
+
+std::string ErrorLines(Problems& problems) {
+  std::string out;
+  for (const PolicyProblem& problem : problems.Take()) {
+    if (problem.severity != PolicyProblem::Severity::kError) continue;
+    out += (out.empty() ? "" : "\n") + problem.ToString();
+  }
+  return out;
+}
+
 bool LeaveOutRefused(const std::string& policy, std::vector<MadeTool>& tools,
                      std::vector<std::string>& left_out) {
   const LoadedPolicy loaded = LoadPolicyText("policy.yaml", policy);
@@ -69,8 +89,9 @@ bool LeaveOutRefused(const std::string& policy, std::vector<MadeTool>& tools,
   for (const PolicyProblem& problem : loaded.problems) {
     if (problem.severity != PolicyProblem::Severity::kError) continue;
     const auto at = std::ranges::find_if(tools, [&](const MadeTool& tool) {
-      return !tool.text.empty() && (problem.key == "tools." + tool.name ||
-                                    problem.key.starts_with("tools." + tool.name + "."));
+      return !tool.is_declared && !tool.text.empty() &&
+             (problem.key == "tools." + tool.name ||
+              problem.key.starts_with("tools." + tool.name + "."));
     });
     if (at == tools.end()) continue;
     left_out.push_back(at->name + ": " + problem.message);

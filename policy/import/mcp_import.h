@@ -1,11 +1,13 @@
 // What of an MCP server's tools a starting policy can be made of. Pure.
 #pragma once
 
+#include <expected>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "policy/language/yaml_reader.h"
 #include "proxy/base/json/json.h"
 
 namespace recourse {
@@ -18,13 +20,17 @@ struct McpToolInfo {
   std::vector<std::string> ids;         // required arguments that look like ids
   std::vector<std::string> free_texts;  // arguments that are texts without a fixed set of values
   bool has_arguments = false;
+  std::optional<YamlNode> effects{};  // what it declares of them (`dev.recourse/effects`)
+  std::string declared;               // the digest of that
 };
 
 struct McpServerInfo {
   std::string url, name, version;
   std::string protocol;  // 2025-11-25
   std::vector<McpToolInfo> tools;
-  std::vector<std::string> notes;  // what could not be understood
+  std::vector<std::string> notes;     // what could not be understood
+  std::optional<YamlNode> effects{};  // what its list declares of a whole API
+  Problems problems{};                // knows where what is declared stands
 };
 
 // Adds the tools of one result of tools/list. False: it is none.
@@ -34,7 +40,12 @@ bool AddMcpTools(const Json& result, McpServerInfo& server);
 // create_order. nullptr: none.
 const McpToolInfo* FindMcpUndo(const McpServerInfo& server, std::string_view name);
 
-// A policy that `recourse policy check` accepts; what it guesses is marked `# CHECK:`.
-std::string PolicyFromMcp(const McpServerInfo& server);
+// Whether what the server declares is put in force, or only shown.
+enum class McpTrust : std::uint8_t { kShow, kBelieve };
+
+// A policy that `recourse policy check` accepts; what it guesses is marked `# CHECK:`. Fails with
+// what is wrong in declarations that are to be believed.
+std::expected<std::string, std::string> PolicyFromMcp(McpServerInfo server,
+                                                      McpTrust trust = McpTrust::kShow);
 
 }  // namespace recourse

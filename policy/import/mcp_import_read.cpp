@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "policy/effects/declared_digest.h"
+#include "policy/effects/node_text.h"
 #include "policy/import/import_text.h"
 #include "policy/import/mcp_import.h"
 #include "policy/uri/opposites.h"
@@ -47,9 +49,19 @@ void ReadArguments(const Json& schema, McpToolInfo& tool) {
   }
 }
 
-McpToolInfo ReadTool(const Json& entry) {
+std::optional<YamlNode> EffectsIn(const Json& holder, McpServerInfo& server,
+                                  const std::string& where) {
+  const Json* const declared = DeclaredEffects(holder);
+  if (declared == nullptr) return std::nullopt;
+  const std::size_t file = server.problems.AddFile(server.url + ' ' + where);
+  return NodeOf(*declared, {file, 0, 0});
+}
+
+McpToolInfo ReadTool(const Json& entry, McpServerInfo& server) {
   McpToolInfo tool;
   tool.name = TextOf(entry, "name");
+  tool.effects = EffectsIn(entry, server, tool.name);
+  tool.declared = DeclaredDigest(entry);
   tool.description = TextOf(entry, "description");
   if (tool.description.empty()) tool.description = TextOf(entry, "title");
   const Json* const hints = entry.Find("annotations");
@@ -73,6 +85,7 @@ const McpToolInfo* FindByWords(const McpServerInfo& server, const std::vector<st
 bool AddMcpTools(const Json& result, McpServerInfo& server) {
   const Json* tools = result.kind == Json::Kind::kObject ? result.Find("tools") : nullptr;
   if (tools == nullptr || tools->kind != Json::Kind::kArray) return false;
+  if (!server.effects) server.effects = EffectsIn(result, server, "tools/list");
   for (const Json& entry : tools->items) {
     if (server.tools.size() == limits::kImportedToolsMax) {
       server.notes.push_back("more than " + std::to_string(limits::kImportedToolsMax) +
@@ -83,7 +96,7 @@ bool AddMcpTools(const Json& result, McpServerInfo& server) {
       server.notes.emplace_back("a tool without a name is left out");
       continue;
     }
-    McpToolInfo tool = ReadTool(entry);
+    McpToolInfo tool = ReadTool(entry, server);
     const bool is_known = std::any_of(server.tools.begin(), server.tools.end(),
                                       [&](const auto& other) { return other.name == tool.name; });
     if (is_known) {

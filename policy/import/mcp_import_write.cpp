@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <set>
 
+#include "policy/effects/node_text.h"
 #include "policy/import/import_text.h"
+#include "policy/import/mcp_declared.h"
 #include "policy/import/mcp_import.h"
 #include "policy/language/loader.h"
 #include "policy/model/tool_names.h"
@@ -21,21 +23,20 @@ std::string Joined(const std::vector<std::string>& names) {
 
 class McpPolicyWriter {
  public:
-  explicit McpPolicyWriter(const McpServerInfo& server) : server_(server) {
+  McpPolicyWriter(McpServerInfo& server, McpTrust trust) : server_(server), trust_(trust) {
     backend_ = LegalName(server.name, 64);
     if (backend_.empty()) backend_ = "mcp";
-    for (const McpToolInfo& tool : server_.tools) {
-      const auto problem = CheckMcpName(tool.name);
-      if (problem.empty() && !IsMcpGlob(tool.name)) {
-        tools_.push_back(ToolOf(tool));
-      } else {
-        left_out_.push_back(tool.name + ": " +
-                            std::string(problem.empty() ? "a name has no star" : problem));
-      }
-    }
   }
 
-  std::string Write() {
+  std::expected<std::string, std::string> Write() {
+    declared_ = ReadMcpDeclared(server_, backend_);
+    if (trust_ == McpTrust::kBelieve && !declared_.problems.empty()) {
+      return std::unexpected(Lines(declared_.problems));
+    }
+    if (trust_ == McpTrust::kBelieve) {
+      for (const auto& [tool, name] : declared_.names) names_.insert(name);
+    }
+    for (const McpToolInfo& tool : server_.tools) MakeTool(tool);
     for (;;) {
       std::string text = Text();
       if (!LeaveOutRefused(text, tools_, left_out_)) return text;
@@ -43,6 +44,66 @@ class McpPolicyWriter {
   }
 
  private:
+  static std::string Lines(const std::vector<PolicyProblem>& problems) {
+    std::string out;
+    for (const PolicyProblem& problem : problems) {
+      out += (out.empty() ? "" : "\n") + problem.ToString();
+    }
+    return out;
+  }
+
+  void MakeTool(const McpToolInfo& tool) {
+    const DeclaredTool* const declared = DeclaredOf(tool);
+    if (declared != nullptr && trust_ == McpTrust::kBelieve) {
+      const bool is_made =
+          std::ranges::find(tools_, declared->name, &MadeTool::name) != tools_.end();
+      if (!is_made) tools_.push_back(ToolDeclared(*declared));
+      return;
+    }
+    const auto problem = CheckMcpName(tool.name);
+    if (problem.empty() && !IsMcpGlob(tool.name)) {
+      tools_.push_back(ToolOf(tool));
+    } else {
+      left_out_.push_back(tool.name + ": " +
+                          std::string(problem.empty() ? "a name has no star" : problem));
+    }
+  }
+  const DeclaredTool* DeclaredOf(const McpToolInfo& tool) const {
+    const auto name = declared_.names.find(tool.name);
+    if (name == declared_.names.end()) return nullptr;
+    const auto found = std::ranges::find(declared_.tools, name->second, &DeclaredTool::name);
+    return found == declared_.tools.end() ? nullptr : &*found;
+  }
+  static MadeTool ToolDeclared(const DeclaredTool& tool) {
+    std::string out =
+        "  " + tool.name + ":  # as the server declares\n" + YamlTextOf(tool.facts, 4);
+    if (LacksUndo(tool)) {
+      Check(out, "name an undo, an approval, or the reason why neither is needed");
+      out += "    undo: undecided\n";
+    }
+    return {tool.name, std::move(out), true};
+  }
+
+  // What nobody has decided to believe is there to be read, and not in force.
+  void ShowDeclared(const McpToolInfo& tool, std::string& out) const {
+    if (!tool.effects) return;
+    if (!declared_.problems.empty()) {
+      Check(out, "the server declares effects that cannot be read: " +
+                     CommentText(declared_.problems.front().ToString()));
+      return;
+    }
+    const DeclaredTool* const declared = DeclaredOf(tool);
+    if (declared == nullptr) return;
+    Check(out, "the server declares the following, which is not believed: see trust_effects");
+    std::string_view rest;
+    const std::string text = YamlTextOf(declared->facts, 4);
+    for (rest = text; !rest.empty();) {
+      const auto end = rest.find('\n');
+      out += "    # " + std::string(rest.substr(4, end - 4)) + '\n';
+      rest.remove_prefix(end + 1);
+    }
+  }
+
   static void Check(std::string& out, std::string_view text) {
     out.append("    # CHECK: ").append(text).push_back('\n');
   }
@@ -56,6 +117,7 @@ class McpPolicyWriter {
     if (!about.empty()) out += "  # " + about + "\n";
     out += "  " + made.name +
            ":\n    match: " + QuotedText("tools/call " + backend_ + ' ' + tool.name) + "\n";
+    ShowDeclared(tool, out);
     if (tool.read_only.value_or(false)) {
       Check(out, "the server says readOnlyHint: true, which is believed here");
       out += "    effect: read\n";
@@ -139,14 +201,9 @@ class McpPolicyWriter {
     for (const std::string& tool : left_out_) {
       out += "# CHECK: left out: " + CommentText(tool) + "\n";
     }
-    out += "version: 1\nmode: observe\nunlisted: { reads: pass, writes: guard }\nbackends:\n  " +
-           backend_ + ":\n    url: " + QuotedText(server_.url) +
-           "\n    protocol: mcp\n"
-           "    # CHECK: under which address do agents reach Recourse? One host and port is one "
-           "server.\n"
-           "    # hosts: [ \"127.0.0.1:19080\" ]\n"
-           "    # CHECK: believe readOnlyHint also of tools that come later and stand not below?\n"
-           "    # trust_annotations: true\n";
+    out += "version: 1\nmode: observe\nunlisted: { reads: pass, writes: guard }\nbackends:\n";
+    if (IsCalledItself()) AddBackend(out);
+    if (trust_ == McpTrust::kBelieve) out += YamlTextOf(MapNodeOf(declared_.backends), 2);
     const bool has_tools =
         std::ranges::any_of(tools_, [](const MadeTool& tool) { return !tool.text.empty(); });
     if (has_tools) out += "tools:\n";
@@ -154,7 +211,28 @@ class McpPolicyWriter {
     return out;
   }
 
-  const McpServerInfo& server_;
+  // Whether all its tools only say what requests they send.
+  bool IsCalledItself() const {
+    return trust_ == McpTrust::kShow || declared_.backends.empty() ||
+           std::ranges::any_of(server_.tools, [&](const McpToolInfo& tool) {
+             const DeclaredTool* const declared = DeclaredOf(tool);
+             return declared == nullptr || IsOwnCall(*declared);
+           });
+  }
+  void AddBackend(std::string& out) const {
+    out += "  " + backend_ + ":\n    url: " + QuotedText(server_.url) +
+           "\n    protocol: mcp\n"
+           "    # CHECK: under which address do agents reach Recourse? One host and port is one "
+           "server.\n"
+           "    # hosts: [ \"127.0.0.1:19080\" ]\n"
+           "    # CHECK: believe readOnlyHint also of tools that come later and stand not below?\n"
+           "    # trust_annotations: true\n";
+    if (trust_ == McpTrust::kBelieve) out += "    trust_effects: true\n";
+  }
+
+  McpServerInfo& server_;
+  const McpTrust trust_;
+  McpDeclared declared_;
   std::string backend_;
   std::set<std::string> names_;
   std::vector<MadeTool> tools_;
@@ -163,6 +241,8 @@ class McpPolicyWriter {
 
 }  // namespace
 
-std::string PolicyFromMcp(const McpServerInfo& server) { return McpPolicyWriter(server).Write(); }
+std::expected<std::string, std::string> PolicyFromMcp(McpServerInfo server, McpTrust trust) {
+  return McpPolicyWriter(server, trust).Write();
+}
 
 }  // namespace recourse

@@ -3,9 +3,13 @@
 
 #include <expected>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "policy/effects/declared.h"
+#include "policy/language/yaml_reader.h"
 
 namespace recourse {
 
@@ -16,10 +20,17 @@ struct ApiOperation {
   std::string summary;
   std::size_t server = 0;  // index into ApiDescription::servers
   bool has_body = false;
-  std::vector<std::string> body_ids;      // JSON pointers of required members that look like ids
-  std::vector<std::string> key_headers;   // header parameters that look like idempotency keys
-  std::optional<std::string> answer_ref;  // place of the new thing's name, unless it is `id`
-  std::vector<std::string> notes;         // what could not be understood
+  bool has_form = false;                   // its body is url-encoded
+  std::vector<std::string> body_ids;       // JSON pointers of required members that look like ids
+  std::set<std::string> body_members;      // that can be written
+  std::vector<std::string> key_headers;    // header parameters that look like idempotency keys
+  std::set<std::string> query;             // names of its parameters there
+  std::set<std::string> answer_members;    // of what a success answers
+  std::optional<std::string> answer_list;  // a pointer to the one list in it
+  std::optional<std::string> answer_ref;   // place of the new thing's name, unless it is `id`
+  std::vector<std::string> notes;          // what could not be understood
+  // Its `x-effect`, or one for each mutation of a GraphQL endpoint.
+  std::vector<DeclaredTool> declared;
 };
 
 struct ApiDescription {
@@ -27,13 +38,23 @@ struct ApiDescription {
   std::vector<std::string> servers;  // urls with their variables filled in; may be relative
   std::vector<ApiOperation> operations;
   std::vector<std::string> notes;
+  std::vector<YamlNode::Member> backends;  // declared ones
+  Problems problems;                       // knows the files of what is declared
 };
 
-// Reads OpenAPI 3.0 or 3.1, JSON or YAML. References within the document are followed, with a bound
-// on their depth; others are told in notes. Fails with "file:line:column: ..." for people.
-std::expected<ApiDescription, std::string> ReadOpenApi(const std::string& name, std::string text);
+struct ApiFile {
+  std::string name, text;
+};
 
-// A policy that `recourse policy check` accepts; what it guesses is marked `# CHECK:`.
-std::string PolicyFromOpenApi(const std::string& source, const ApiDescription& api);
+// Reads OpenAPI 3.0 or 3.1, JSON or YAML, with those overlays put on it one after the other.
+// References within the document are followed, with a bound on their depth; others are told in
+// notes. Fails with lines "file:line:column: ..." for people.
+std::expected<ApiDescription, std::string> ReadOpenApi(ApiFile file,
+                                                       std::vector<ApiFile> overlays = {});
+
+// A policy that `recourse policy check` accepts; what it guesses is marked `# CHECK:`. Fails with
+// what is wrong in what is declared.
+std::expected<std::string, std::string> PolicyFromOpenApi(const std::string& source,
+                                                          ApiDescription api);
 
 }  // namespace recourse

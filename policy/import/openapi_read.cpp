@@ -4,11 +4,13 @@
 #include <array>
 #include <charconv>
 #include <cstdint>
-#include <set>
 
+#include "policy/effects/overlay.h"
 #include "policy/import/import_text.h"
 #include "policy/import/openapi.h"
-#include "policy/language/yaml_reader.h"
+#include "policy/import/schema_reader.h"
+#include "policy/language/config_reader.h"
+#include "policy/model/mcp_names.h"
 #include "proxy/base/http/http_message.h"
 #include "proxy/base/json/json_span.h"
 #include "proxy/base/limits.h"
@@ -19,21 +21,6 @@ namespace {
 constexpr std::array<std::string_view, 7> kMethods{"get", "head",  "options", "post",
                                                    "put", "patch", "delete"};
 
-std::string ScalarOf(const YamlNode* node) {
-  return node != nullptr && node->kind == YamlNode::Kind::kScalar ? node->text : std::string();
-}
-
-std::string Unescaped(std::string_view token) {
-  std::string decoded;
-  if (!PercentDecode(token, decoded)) decoded = token;
-  std::string out;
-  for (std::size_t i = 0; i < decoded.size(); ++i) {
-    const bool is_escape = decoded[i] == '~' && i + 1 < decoded.size();
-    out.push_back(is_escape ? (decoded[++i] == '1' ? '/' : '~') : decoded[i]);
-  }
-  return out;
-}
-
 bool LooksLikeKeyHeader(std::string_view name) {
   const std::string lower = ToLower(name);
   return lower.find("idempot") != std::string::npos || lower == "paypal-request-id";
@@ -41,51 +28,25 @@ bool LooksLikeKeyHeader(std::string_view name) {
 
 class ApiReader {
  public:
-  explicit ApiReader(const YamlNode& root) : root_(root) {}
+  ApiReader(const YamlNode& root, ApiDescription& api)
+      : root_(root),
+        api_(api),
+        schemas_(root, [this](std::string text) { Note(std::move(text)); }) {}
 
-  ApiDescription Read() {
+  void Read() {
     const YamlNode* info = root_.Find("info");
-    api_.title = ScalarOf(info == nullptr ? nullptr : info->Find("title"));
+    api_.title = DescribedText(info == nullptr ? nullptr : info->Find("title"));
     const std::size_t standard = ReadServers(root_.Find("servers"), 0);
     const YamlNode* paths = root_.Find("paths");
     if (paths == nullptr || paths->kind != YamlNode::Kind::kMap || paths->members.empty()) {
       api_.notes.emplace_back("the description has no paths");
-      return std::move(api_);
+      return;
     }
     if (api_.servers.empty()) api_.servers.emplace_back("/");
     for (const auto& member : paths->members) ReadPath(member.name, member.value, standard);
-    return std::move(api_);
   }
 
  private:
-  // The node itself, or what its $ref names; nullptr when that cannot be followed.
-  const YamlNode* Resolve(const YamlNode* node) {
-    for (int hops = 0; node != nullptr && hops < limits::kImportedDepthMax; ++hops) {
-      const YamlNode* ref = node->kind == YamlNode::Kind::kMap ? node->Find("$ref") : nullptr;
-      if (ref == nullptr || ref->kind != YamlNode::Kind::kScalar) return node;
-      node = Follow(ref->text);
-    }
-    return nullptr;
-  }
-  const YamlNode* Follow(std::string_view ref) {
-    if (!ref.starts_with("#/")) {
-      Note("the reference " + std::string(ref) + " leads out of this file and was not read");
-      return nullptr;
-    }
-    const YamlNode* node = &root_;
-    ref.remove_prefix(2);
-    for (;;) {
-      const auto end = ref.find('/');
-      const std::string token = Unescaped(ref.substr(0, end));
-      node = node->kind == YamlNode::Kind::kMap ? node->Find(token) : nullptr;
-      if (node == nullptr) {
-        Note("a reference leads to nothing: " + token);
-        return nullptr;
-      }
-      if (end == std::string_view::npos) return node;
-      ref.remove_prefix(end + 1);
-    }
-  }
   void Note(std::string text) {
     auto& notes = operation_ == nullptr ? api_.notes : operation_->notes;
     if (std::ranges::find(notes, text) == notes.end()) notes.push_back(std::move(text));
@@ -106,22 +67,23 @@ class ApiReader {
     return index;
   }
   std::string ServerUrl(const YamlNode& server) {
-    std::string url = ScalarOf(server.Find("url"));
+    std::string url = DescribedText(server.Find("url"));
     const YamlNode* variables = server.Find("variables");
     if (variables == nullptr) return url;
     for (const auto& member : variables->members) {
       const std::string hole = "{" + member.name + "}";
       if (const auto at = url.find(hole); at != std::string::npos) {
-        url.replace(at, hole.size(), ScalarOf(member.value.Find("default")));
+        url.replace(at, hole.size(), DescribedText(member.value.Find("default")));
       }
     }
     return url;
   }
 
   void ReadPath(const std::string& path, const YamlNode& node, std::size_t standard) {
-    const YamlNode* item = Resolve(&node);
+    const YamlNode* item = schemas_.Resolve(&node);
     if (item == nullptr || item->kind != YamlNode::Kind::kMap || !path.starts_with('/')) return;
     const std::size_t server = ReadServers(item->Find("servers"), standard);
+    RefuseLookAlikes(*item, "paths." + path, false);
     for (const std::string_view method : kMethods) {
       const YamlNode* operation = item->Find(method);
       if (operation == nullptr || operation->kind != YamlNode::Kind::kMap) continue;
@@ -136,13 +98,14 @@ class ApiReader {
       std::ranges::transform(made.method, made.method.begin(),
                              [](char c) { return static_cast<char>(c - 'a' + 'A'); });
       made.path = path;
-      made.id = ScalarOf(operation->Find("operationId"));
-      made.summary = ScalarOf(operation->Find("summary"));
+      made.id = DescribedText(operation->Find("operationId"));
+      made.summary = DescribedText(operation->Find("summary"));
       made.server = ReadServers(operation->Find("servers"), server);
       ReadParameters(item->Find("parameters"));
       ReadParameters(operation->Find("parameters"));
       ReadBody(operation->Find("requestBody"));
       ReadAnswers(operation->Find("responses"));
+      ReadEffect(*operation, "paths." + path + '.' + std::string(method));
       operation_ = nullptr;
       api_.operations.push_back(std::move(made));
     }
@@ -151,100 +114,97 @@ class ApiReader {
   void ReadParameters(const YamlNode* parameters) {
     if (parameters == nullptr) return;
     for (const YamlNode& item : parameters->items) {
-      const YamlNode* parameter = Resolve(&item);
-      if (parameter == nullptr || ScalarOf(parameter->Find("in")) != "header") continue;
-      const std::string name = ScalarOf(parameter->Find("name"));
-      if (LooksLikeKeyHeader(name)) operation_->key_headers.push_back(name);
+      const YamlNode* parameter = schemas_.Resolve(&item);
+      if (parameter == nullptr) continue;
+      const std::string in = DescribedText(parameter->Find("in"));
+      const std::string name = DescribedText(parameter->Find("name"));
+      if (in == "query") operation_->query.insert(name);
+      if (in == "header" && LooksLikeKeyHeader(name)) operation_->key_headers.push_back(name);
     }
-  }
-
-  // The schema of the first JSON or form content.
-  const YamlNode* SchemaOf(const YamlNode* holder) {
-    const YamlNode* content = holder == nullptr ? nullptr : holder->Find("content");
-    if (content == nullptr || content->kind != YamlNode::Kind::kMap) return nullptr;
-    for (const auto& member : content->members) {
-      const std::string media = ToLower(member.name.substr(0, member.name.find(';')));
-      if (media == "application/json" || media.ends_with("+json") || media == "*/*" ||
-          media == "application/x-www-form-urlencoded") {
-        return Resolve(member.value.Find("schema"));
-      }
-    }
-    return nullptr;
   }
 
   void ReadBody(const YamlNode* node) {
-    const YamlNode* body = Resolve(node);
+    const YamlNode* body = schemas_.Resolve(node);
     if (body == nullptr) return;
     operation_->has_body = true;
-    const YamlNode* schema = SchemaOf(body);
-    if (schema == nullptr) {
+    const auto content = schemas_.ContentOf(body);
+    if (content.schema == nullptr) {
       Note("the body is neither JSON nor a form that could be read");
       return;
     }
-    CollectIds(schema, "", 0);
-  }
-
-  // Required members that look like ids, of this object and of required objects in it.
-  void CollectIds(const YamlNode* schema, const std::string& pointer, int depth) {
-    if (schema == nullptr || depth > kBodyDepth || schema->kind != YamlNode::Kind::kMap) return;
-    if (const YamlNode* all = schema->Find("allOf")) {
-      for (const YamlNode& part : all->items) CollectIds(Resolve(&part), pointer, depth + 1);
-    }
-    if (schema->Find("oneOf") != nullptr || schema->Find("anyOf") != nullptr) {
-      Note("the body has alternatives (oneOf, anyOf), which were not looked into");
-    }
-    const YamlNode* required = schema->Find("required");
-    const YamlNode* properties = schema->Find("properties");
-    if (required == nullptr || properties == nullptr) return;
-    for (const YamlNode& name : required->items) {
-      const YamlNode* property = Resolve(properties->Find(name.text));
-      if (property == nullptr) continue;
-      const std::string place = pointer + "/" + PointerToken(name.text);
-      const bool is_object = property->Find("properties") != nullptr;
-      if (is_object) {
-        CollectIds(property, place, depth + 1);
-      } else if (LooksLikeIdName(name.text) && ScalarOf(property->Find("type")) != "array") {
-        auto& ids = operation_->body_ids;
-        if (std::ranges::find(ids, place) == ids.end()) ids.push_back(place);
-      }
-    }
+    operation_->has_form = content.is_form;
+    operation_->body_ids = schemas_.RequiredIds(content.schema);
+    operation_->body_members = schemas_.Members(content.schema, SchemaReader::Wanted::kWritable);
   }
 
   void ReadAnswers(const YamlNode* answers) {
-    if (answers == nullptr || operation_->method != "POST") return;
+    if (answers == nullptr) return;
     for (const std::string_view status : {"201", "200", "202"}) {
-      const YamlNode* answer = Resolve(answers->Find(status));
+      const YamlNode* answer = schemas_.Resolve(answers->Find(status));
       if (answer == nullptr) continue;
-      std::set<std::string> names;
-      CollectNames(SchemaOf(answer), names, 0);
-      if (names.contains("id")) return;
-      for (const std::string& name : names) {
-        if (!LooksLikeIdName(name)) continue;
-        operation_->answer_ref = "answer.body#/" + PointerToken(name);
-        return;
-      }
-      const YamlNode* headers = answer->Find("headers");
-      if (headers != nullptr && headers->Find("Location") != nullptr) {
-        operation_->answer_ref = "answer.header.Location";
-        return;
-      }
+      const YamlNode* const schema = schemas_.ContentOf(answer).schema;
+      operation_->answer_members = schemas_.Members(schema, SchemaReader::Wanted::kAll);
+      operation_->answer_list = schemas_.ListIn(schema);
+      if (operation_->method == "POST") FindRef(*answer);
+      return;
     }
   }
-  void CollectNames(const YamlNode* schema, std::set<std::string>& names, int depth) {
-    if (schema == nullptr || depth > kBodyDepth || schema->kind != YamlNode::Kind::kMap) return;
-    if (const YamlNode* all = schema->Find("allOf")) {
-      for (const YamlNode& part : all->items) CollectNames(Resolve(&part), names, depth + 1);
+  void FindRef(const YamlNode& answer) {
+    const std::set<std::string>& names = operation_->answer_members;
+    if (names.contains("id")) return;
+    if (const auto found = std::ranges::find_if(names, LooksLikeIdName); found != names.end()) {
+      operation_->answer_ref = "answer.body#/" + PointerToken(*found);
+      return;
     }
-    const YamlNode* properties = schema->Find("properties");
-    if (properties == nullptr) return;
-    for (const auto& member : properties->members) names.insert(member.name);
+    const YamlNode* headers = answer.Find("headers");
+    if (headers != nullptr && headers->Find("Location") != nullptr) {
+      operation_->answer_ref = "answer.header.Location";
+    }
   }
 
-  // Also what ends a schema that holds itself.
-  static constexpr int kBodyDepth = 4;
+  // What was meant to declare something must not be passed over.
+  void RefuseLookAlikes(const YamlNode& node, const std::string& key, bool is_operation) {
+    static const std::vector<std::string> kWords{std::string(kEffectExtension)};
+    for (const auto& member : node.members) {
+      const bool is_it = member.name == kEffectExtension;
+      if (is_it ? is_operation : NearestWord(member.name, kWords).empty()) continue;
+      api_.problems.Error(member.name_place, JoinKey(key, member.name),
+                          is_it ? "belongs to one of the path's operations"
+                                : "unknown key" + DidYouMean(member.name, kWords));
+    }
+  }
+
+  // The facts that the owner declares of this call, or of each mutation that is made by it.
+  void ReadEffect(const YamlNode& operation, const std::string& operation_key) {
+    RefuseLookAlikes(operation, operation_key, true);
+    const YamlNode* const effect = operation.Find(kEffectExtension);
+    if (effect == nullptr) return;
+    const std::string key = JoinKey(operation_key, kEffectExtension);
+    const YamlNode* const mutations =
+        effect->kind == YamlNode::Kind::kMap ? effect->Find("mutations") : nullptr;
+    if (mutations == nullptr) {
+      auto tool = ReadDeclaredTool(*effect, key, api_.problems);
+      if (tool) operation_->declared.push_back(std::move(*tool));
+      return;
+    }
+    MapReader map(*effect, key, api_.problems);
+    const std::string backend = map.Text("backend").value_or("");
+    (void)map.Get("mutations");
+    map.Finish();
+    for (const auto& member : mutations->members) {
+      auto tool = ReadDeclaredTool(member.value, JoinKey(map.KeyOf("mutations"), member.name),
+                                   api_.problems);
+      if (!tool) continue;
+      if (tool->name.empty()) tool->name = member.name;
+      if (tool->backend.empty()) tool->backend = backend;
+      tool->calls.push_back(std::string(kMutation) + ' ' + member.name);
+      operation_->declared.push_back(std::move(*tool));
+    }
+  }
 
   const YamlNode& root_;
-  ApiDescription api_;
+  ApiDescription& api_;
+  const SchemaReader schemas_;
   ApiOperation* operation_ = nullptr;  // the one being read
 };
 
@@ -289,32 +249,47 @@ void Normalize(std::string& text) {
   text = JoinSurrogates(text);
 }
 
+// Why the tree is no description of OpenAPI 3, or empty.
+std::string WhyNoOpenApi(const YamlNode& root) {
+  if (root.kind != YamlNode::Kind::kMap) return "is no OpenAPI description: a map is expected";
+  if (root.Find("swagger") != nullptr) {
+    return "is Swagger " + DescribedText(root.Find("swagger")) +
+           "; convert it to OpenAPI 3 first, with swagger2openapi for example";
+  }
+  const std::string version = DescribedText(root.Find("openapi"));
+  if (version.starts_with("3.0") || version.starts_with("3.1")) return {};
+  if (version.empty()) {
+    return "is no OpenAPI description: it has no `openapi: 3.0.x` or 3.1.x";
+  }
+  return "`openapi: " + version + "` is not understood; accepted: 3.0 and 3.1";
+}
+
+YamlNode ReadApiFile(ApiFile& file, Problems& problems) {
+  Normalize(file.text);
+  return ReadYaml(problems.AddFile(file.name), file.text, problems, limits::kImportedBytesMax);
+}
+
 }  // namespace
 
-std::expected<ApiDescription, std::string> ReadOpenApi(const std::string& name, std::string text) {
-  Normalize(text);
-  Problems problems;
-  const YamlNode root = ReadYaml(problems.AddFile(name), text, problems, limits::kImportedBytesMax);
-  if (problems.has_errors()) return std::unexpected(problems.Take().front().ToString());
-  if (root.kind != YamlNode::Kind::kMap) {
-    return std::unexpected(name + ": is no OpenAPI description: a map is expected");
+std::expected<ApiDescription, std::string> ReadOpenApi(ApiFile file,
+                                                       std::vector<ApiFile> overlays) {
+  ApiDescription api;
+  YamlNode root = ReadApiFile(file, api.problems);
+  if (api.problems.has_errors()) return std::unexpected(api.problems.Take().front().ToString());
+  if (const std::string why = WhyNoOpenApi(root); !why.empty()) {
+    return std::unexpected(file.name + ": " + why);
   }
-  if (root.Find("swagger") != nullptr) {
-    return std::unexpected(name + ": is Swagger " + ScalarOf(root.Find("swagger")) +
-                           "; convert it to OpenAPI 3 first, with swagger2openapi for example");
+  for (ApiFile& overlay : overlays) {
+    const YamlNode tree = ReadApiFile(overlay, api.problems);
+    if (!api.problems.has_errors()) ApplyOverlay(tree, root, api.notes, api.problems);
   }
-  const std::string version = ScalarOf(root.Find("openapi"));
-  if (!version.starts_with("3.0") && !version.starts_with("3.1")) {
-    if (version.empty()) {
-      return std::unexpected(name +
-                             ": is no OpenAPI description: it has no `openapi: 3.0.x` or 3.1.x");
-    }
-    return std::unexpected(name + ": `openapi: " + version +
-                           "` is not understood; accepted: 3.0 and 3.1");
+  if (const YamlNode* const effect = root.Find(kEffectExtension)) {
+    api.backends = ReadDeclaredBackends(*effect, std::string(kEffectExtension), api.problems);
   }
-  ApiDescription api = ApiReader(root).Read();
+  ApiReader(root, api).Read();
+  if (api.problems.has_errors()) return std::unexpected(ErrorLines(api.problems));
   if (api.operations.empty()) {
-    return std::unexpected(name + ": describes no operation, so there is nothing to write");
+    return std::unexpected(file.name + ": describes no operation, so there is nothing to write");
   }
   return api;
 }

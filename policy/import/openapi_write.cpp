@@ -2,16 +2,18 @@
 #include <map>
 #include <set>
 
+#include "policy/effects/declared.h"
+#include "policy/effects/node_text.h"
 #include "policy/import/import_text.h"
 #include "policy/import/openapi.h"
+#include "policy/import/openapi_backends.h"
+#include "policy/import/openapi_proposals.h"
 #include "policy/language/loader.h"
 #include "policy/model/route_tree.h"
 #include "proxy/base/http/http_message.h"
 
 namespace recourse {
 namespace {
-
-constexpr std::string_view kPlaceholder = "http://change-me.invalid";
 
 // Captures get legal names; a segment that holds more than a capture becomes one as a whole.
 std::string PatternOf(const ApiOperation& operation, std::vector<std::string>& notes) {
@@ -52,17 +54,24 @@ std::string PatternOf(const ApiOperation& operation, std::vector<std::string>& n
 
 class OpenApiPolicyWriter {
  public:
-  OpenApiPolicyWriter(const std::string& source, const ApiDescription& api)
-      : source_(source), api_(api) {
-    NameBackends();
-    for (const ApiOperation& operation : api_.operations) {
-      if (operation.method == "DELETE") deletes_.insert({operation.server, operation.path});
+  OpenApiPolicyWriter(const std::string& source, ApiDescription& api)
+      : source_(source), api_(api), backends_(api) {
+    JoinTwins();
+    for (ApiOperation& operation : api_.operations) {
+      std::vector<std::string> notes = operation.notes;
+      calls_.push_back(
+          {&operation, backends_.PlaceOf(operation).backend, PatternOf(operation, notes)});
+      operation.notes = std::move(notes);
     }
-    for (const ApiOperation& operation : api_.operations) tools_.push_back(ToolOf(operation));
+    CollectDeclared();
   }
 
-  // What the loader does not accept is left out, and said so.
-  std::string Write() {
+  std::expected<std::string, std::string> Write() {
+    const YamlNode tree = DeclaredTree();
+    if (!api_.problems.has_errors()) (void)LoadDeclared(tree, declared_, api_.problems);
+    if (api_.problems.has_errors()) return std::unexpected(ErrorLines(api_.problems));
+    for (const ApiCall& call : calls_) MakeTools(call);
+    // What the loader does not accept is left out, and said so.
     for (;;) {
       std::string text = Text();
       if (!LeaveOutRefused(text, tools_, left_out_)) return text;
@@ -70,74 +79,119 @@ class OpenApiPolicyWriter {
   }
 
  private:
-  void NameBackends() {
-    std::set<std::string> taken;
-    for (const std::string& server : api_.servers) {
-      const bool is_url = server.starts_with("http://") || server.starts_with("https://");
-      std::string name = LegalName(backends_.empty() ? ToLower(api_.title) : HostOf(server), 64);
-      if (name.empty()) name = "api";
-      std::string url = is_url ? server : std::string(kPlaceholder) + server;
-      while (url.ends_with('/')) url.pop_back();
-      const std::string probe = "version: 1\nbackends: { b: { url: " + QuotedText(url) + " } }\n";
-      const bool is_good = LoadPolicyText("p", probe).ok();
-      Backend backend{
-          UniqueName(std::move(name), taken), is_good ? url : std::string(kPlaceholder), {}};
-      if (!is_url || !is_good) {
-        backend.note = "the description names no usable address (" + server + "); write the url";
-      }
-      backends_.push_back(std::move(backend));
+  // An overlay may name what is in a path otherwise than the description: the owner's facts speak
+  // of the former.
+  void JoinTwins() {
+    std::map<std::string, ApiOperation*> declared;
+    const auto key_of = [&](const ApiOperation& operation) {
+      return std::to_string(backends_.PlaceOf(operation).backend) + ' ' + operation.method + ' ' +
+             ShapeOfPath(operation.path);
+    };
+    for (ApiOperation& operation : api_.operations) {
+      operation.path.insert(0, backends_.PlaceOf(operation).prefix);
+      if (!operation.declared.empty()) declared.emplace(key_of(operation), &operation);
     }
-    std::vector<std::map<std::string, int>> headers(backends_.size());
-    for (const ApiOperation& operation : api_.operations) {
-      for (const std::string& name : operation.key_headers) ++headers[operation.server][name];
+    for (ApiOperation& operation : api_.operations) {
+      const auto twin = declared.find(key_of(operation));
+      if (twin == declared.end() || !operation.declared.empty()) continue;
+      if (twin->second->declared.empty()) continue;  // it has gone to another twin
+      operation.path = twin->second->path;
+      operation.declared = std::exchange(twin->second->declared, {});
+      twin->second->method.clear();
     }
-    for (std::size_t i = 0; i < backends_.size(); ++i) {
-      const auto most =
-          std::ranges::max_element(headers[i], {}, [](const auto& entry) { return entry.second; });
-      if (most != headers[i].end()) backends_[i].key_header = most->first;
-    }
-  }
-  static std::string HostOf(std::string_view url) {
-    const auto start = url.find("://");
-    if (start == std::string_view::npos) return {};
-    url.remove_prefix(start + 3);
-    return std::string(url.substr(0, url.find_first_of(":/")));
+    std::erase_if(api_.operations,
+                  [](const ApiOperation& operation) { return operation.method.empty(); });
   }
 
-  MadeTool ToolOf(const ApiOperation& operation) {
-    std::vector<std::string> notes = operation.notes;
-    const std::string pattern = PatternOf(operation, notes);
+  // Names that are declared come before those that are made here.
+  void CollectDeclared() {
+    for (const ApiOperation& operation : api_.operations) {
+      for (const DeclaredTool& tool : operation.declared) names_.insert(tool.name);
+    }
+    for (ApiCall& call : calls_) {
+      ApiOperation& operation = api_.operations[static_cast<std::size_t>(&call - calls_.data())];
+      for (DeclaredTool& tool : operation.declared) {
+        if (tool.name.empty()) tool.name = NameOf(operation);
+        if (tool.backend.empty()) tool.backend = backends_.all()[call.backend].name;
+        if (tool.calls.empty()) tool.calls.push_back(operation.method + ' ' + call.pattern);
+        AddDeclared(declared_, tool, api_.problems);
+      }
+    }
+    for (DeclaredTool& tool : declared_) {
+      tool.facts.members.insert(tool.facts.members.begin(),
+                                MemberOf("match", MatchOf(tool, tool.backend, api_.problems)));
+    }
+  }
+  std::string NameOf(const ApiOperation& operation) {
     std::string name = LegalName(operation.id, 100);
     if (name.empty()) name = LegalName(ToLower(operation.method) + operation.path, 100);
-    MadeTool tool{UniqueName(name, names_), {}};
+    return UniqueName(std::move(name), names_);
+  }
+
+  YamlNode DeclaredTree() {
+    std::vector<YamlNode::Member> backends, tools;
+    for (const ApiBackend& backend : backends_.all()) {
+      backends.push_back(MemberOf(
+          backend.name, backend.declared ? *backend.declared
+                                         : MapNodeOf({MemberOf("url", TextNodeOf(backend.url))})));
+    }
+    for (const DeclaredTool& tool : declared_) {
+      YamlNode facts = tool.facts;
+      if (LacksUndo(tool)) facts.members.push_back(MemberOf("undo", TextNodeOf("undecided")));
+      tools.push_back({tool.name, tool.place, std::move(facts)});
+    }
+    return PolicyTreeOf(std::move(backends), std::move(tools));
+  }
+
+  void MakeTools(const ApiCall& call) {
+    const ApiOperation& operation = *call.operation;
+    if (operation.declared.empty()) {
+      tools_.push_back(GuessedTool(call));
+      return;
+    }
+    for (const DeclaredTool& one : operation.declared) {
+      const auto found = std::ranges::find(declared_, one.name, &DeclaredTool::name);
+      const bool is_made = std::ranges::find(tools_, one.name, &MadeTool::name) != tools_.end();
+      if (!is_made) tools_.push_back(ToolDeclared(*found, call));
+    }
+  }
+  MadeTool ToolDeclared(const DeclaredTool& tool, const ApiCall& call) const {
+    std::string out;
+    if (!call.operation->summary.empty()) {
+      out += "  # " + CommentText(call.operation->summary) + "\n";
+    }
+    out += "  " + tool.name + ":  # declared in " + CommentText(api_.problems.NameOf(tool.place)) +
+           "\n" + YamlTextOf(tool.facts, 4);
+    if (LacksUndo(tool)) out += ProposeUndo(call, calls_).lines;
+    return {tool.name, std::move(out), true};
+  }
+
+  MadeTool GuessedTool(const ApiCall& call) {
+    const ApiOperation& operation = *call.operation;
+    MadeTool tool{NameOf(operation), {}};
     std::string& out = tool.text;
     if (!operation.summary.empty()) out += "  # " + CommentText(operation.summary) + "\n";
     out += "  " + tool.name + ":\n";
-    for (const std::string& note : notes) out += "    # CHECK: " + CommentText(note) + "\n";
+    for (const std::string& note : operation.notes) {
+      out += "    # CHECK: " + CommentText(note) + "\n";
+    }
     out += "    match: " +
-           QuotedText(operation.method + " " + backends_[operation.server].name + " " + pattern) +
+           QuotedText(operation.method + " " + backends_.all()[call.backend].name + " " +
+                      call.pattern) +
            "\n";
     out += IsReadMethod(operation.method) ? "    effect: read\n" : "    effect: write\n";
-    if (!IsReadMethod(operation.method)) AddWrite(operation, pattern, out);
+    if (!IsReadMethod(operation.method)) AddWrite(call, out);
     return tool;
   }
 
-  void AddWrite(const ApiOperation& operation, const std::string& pattern, std::string& out) {
-    AddIdentity(operation, pattern, out);
+  void AddWrite(const ApiCall& call, std::string& out) {
+    const ApiOperation& operation = *call.operation;
+    AddIdentity(operation, call.pattern, out);
     if (operation.answer_ref) {
       out += "    # CHECK: where the answer names what was made\n    external_ref: " +
              QuotedText(*operation.answer_ref) + "\n";
     }
-    if (operation.method == "POST" && HasDelete(operation)) {
-      out +=
-          "    # CHECK: that this takes the effect back, and that {external_ref} is the id it "
-          "wants\n    undo: { request: " +
-          QuotedText("DELETE " + UndoPath(pattern)) + ", done: [ 2xx, 404 ] }\n";
-      return;
-    }
-    out +=
-        "    # CHECK: name an undo, an approval, or the reason why neither is needed\n"
-        "    undo: undecided\n";
+    out += ProposeProbe(call, calls_) + ProposeUndo(call, calls_).lines;
   }
 
   static void AddIdentity(const ApiOperation& operation, const std::string& pattern,
@@ -165,23 +219,6 @@ class OpenApiPolicyWriter {
            " ]\n";
   }
 
-  // DELETE of a thing in the collection that the POST adds to.
-  bool HasDelete(const ApiOperation& operation) const {
-    return std::ranges::any_of(deletes_, [&](const auto& entry) {
-      const auto& [server, path] = entry;
-      if (server != operation.server || !path.starts_with(operation.path + "/{")) return false;
-      return path.find('/', operation.path.size() + 1) == std::string::npos && path.ends_with('}');
-    });
-  }
-  static std::string UndoPath(std::string_view pattern) {
-    std::string out;
-    for (const char c : pattern) {
-      out.push_back(c);
-      if (c == '{') out += "path.";
-    }
-    return out + "/{external_ref}";
-  }
-
   std::string Text() const {
     std::string out = "# Made from " + CommentText(source_) +
                       " by `recourse policy import openapi`.\n" +
@@ -191,9 +228,14 @@ class OpenApiPolicyWriter {
     for (const std::string& tool : left_out_)
       out += "# CHECK: left out: " + CommentText(tool) + "\n";
     out += "version: 1\nmode: observe\nunlisted: { reads: pass, writes: guard }\nbackends:\n";
-    for (const Backend& backend : backends_) {
+    for (const ApiBackend& backend : backends_.all()) {
       if (!backend.note.empty()) out += "  # CHECK: " + CommentText(backend.note) + "\n";
-      out += "  " + backend.name + ":\n    url: " + QuotedText(backend.url) + "\n";
+      out += "  " + backend.name + ":\n";
+      if (backend.declared) {
+        out += YamlTextOf(*backend.declared, 4);
+        continue;
+      }
+      out += "    url: " + QuotedText(backend.url) + "\n";
       if (backend.key_header.empty()) continue;
       out +=
           "    # CHECK: that every write here takes this field and de-duplicates on it\n"
@@ -207,14 +249,11 @@ class OpenApiPolicyWriter {
     return out;
   }
 
-  struct Backend {
-    std::string name, url, note, key_header{};
-  };
-
   const std::string& source_;
-  const ApiDescription& api_;
-  std::vector<Backend> backends_;
-  std::set<std::pair<std::size_t, std::string>> deletes_;
+  ApiDescription& api_;
+  const ApiBackends backends_;
+  std::vector<ApiCall> calls_;  // of each operation, in their order
+  std::vector<DeclaredTool> declared_;
   std::set<std::string> names_;
   std::vector<MadeTool> tools_;
   std::vector<std::string> left_out_;
@@ -222,7 +261,8 @@ class OpenApiPolicyWriter {
 
 }  // namespace
 
-std::string PolicyFromOpenApi(const std::string& source, const ApiDescription& api) {
+std::expected<std::string, std::string> PolicyFromOpenApi(const std::string& source,
+                                                          ApiDescription api) {
   return OpenApiPolicyWriter(source, api).Write();
 }
 

@@ -210,6 +210,11 @@ Backend ReadBackend(MapReader& map, TlsFiles files) {
     map.problems().Error(map.PlaceOf("trust_annotations"), map.KeyOf("trust_annotations"),
                          "only a backend with `protocol: mcp` has annotations");
   }
+  backend.trust_effects = map.Bool("trust_effects").value_or(false);
+  if (backend.trust_effects && !backend.is_mcp()) {
+    map.problems().Error(map.PlaceOf("trust_effects"), map.KeyOf("trust_effects"),
+                         "only a backend with `protocol: mcp` declares effects of its tools");
+  }
   backend.timeout = map.Duration("timeout", Millis(1));
   backend.connect_timeout =
       map.Duration("connect_timeout", Millis(1)).value_or(backend.connect_timeout);

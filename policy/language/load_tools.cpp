@@ -210,6 +210,23 @@ void TellTemplates(const PolicyBuilder& draft, Tool& tool) {
   for (UndoRule& other : tool.other_undos) tell(other);
 }
 
+// What the server declares by now is held against it, and told where it is another.
+void ReadDeclared(MapReader& map, Tool& tool) {
+  static constexpr std::string_view kStart = "sha256:";
+  const auto text = map.Text("declared");
+  if (!text) return;
+  const bool is_digest = text->starts_with(kStart) && text->size() == kStart.size() + 64 &&
+                         text->find_first_not_of("0123456789abcdef", kStart.size()) == text->npos;
+  if (is_digest && !tool.mcp_names.empty()) {
+    tool.declared = *text;
+    return;
+  }
+  map.problems().Error(map.PlaceOf("declared"), map.KeyOf("declared"),
+                       is_digest ? "only a tool of an MCP server declares its effects"
+                                 : "accepted: sha256: and 64 hexadecimal digits, as `recourse "
+                                   "policy import mcp` writes it");
+}
+
 Tool ReadTool(MapReader& map, PolicyBuilder& draft) {
   static constexpr std::pair<std::string_view, Effect> kEffects[] = {{"read", Effect::kRead},
                                                                      {"write", Effect::kWrite}};
@@ -218,6 +235,7 @@ Tool ReadTool(MapReader& map, PolicyBuilder& draft) {
   map.Need("effect", "accepted: read or write");
   tool.effect = map.OneOf("effect", kEffects).value_or(Effect::kWrite);
   tool.timeout = map.Duration("timeout", Millis(1));
+  ReadDeclared(map, tool);
   tool.secrets = ReadCredentials(map, draft.tls_files, Sources::kFilesAndTokens,
                                  "; without it the backend's or the agent's own go on");
   ReadUpgrades(map, tool);
@@ -227,13 +245,13 @@ Tool ReadTool(MapReader& map, PolicyBuilder& draft) {
   map.Finish();
   if (tool.effect == Effect::kRead) {
     for (const auto& member : map.node().members) {
-      static constexpr std::string_view kOfReads[] = {"match", "effect", "timeout", "upgrade",
-                                                      "credentials"};
+      static constexpr std::string_view kOfReads[] = {"match",   "effect",      "timeout",
+                                                      "upgrade", "credentials", "declared"};
       if (std::ranges::find(kOfReads, member.name) != std::end(kOfReads)) continue;
       if (!map.Knows(member.name)) continue;
       draft.problems.Error(member.name_place, map.KeyOf(member.name),
                            "is for writes only; a tool with `effect: read` has match, effect, "
-                           "timeout, upgrade and credentials");
+                           "timeout, upgrade, credentials and declared");
     }
   } else {
     AddDefaultRef(tool);

@@ -129,18 +129,58 @@ void ForgetDisplaced(YamlNode& root, Problems& problems, Damaged& damaged) {
   }
 }
 
-void Build(const std::vector<PolicySource>& sources, PolicyBuilder& draft, Problems& problems,
-           std::deque<YamlNode>& trees) {
+// What was read of all files so far.
+struct Reading {
   std::vector<Sections> all;
   Damaged damaged;
   SeenIn seen;
+};
+
+// `damaged`: what of this file could not be read.
+void ReadRoot(const YamlNode& tree, const std::string& file, const Damaged& damaged,
+              PolicyBuilder& draft, Reading& reading) {
+  Problems& problems = draft.problems;
+  MapReader root(tree, "", problems);
+  if (!damaged.contains("version")) ReadVersion(root);
+  ReadSettings(root, draft, reading.seen, file);
+  reading.all.push_back(
+      {root.Get("backends"), root.Get("tools"), root.Get("flows"), root.Get("tests")});
+  root.Finish();
+  for (const std::string_view section : kSections) {
+    if (problems.IsMisspelled(std::string(section))) reading.damaged.emplace(section);
+  }
+}
+
+void LoadSections(const Reading& reading, PolicyBuilder& draft) {
+  const auto load = [&](const YamlNode* Sections::* section,
+                        void (*read)(const YamlNode&, PolicyBuilder&)) {
+    for (const Sections& sections : reading.all) {
+      if (sections.*section != nullptr) read(*(sections.*section), draft);
+    }
+  };
+  // Who names something that could not be read is not to blame.
+  const auto is_whole = [&](std::string_view section) {
+    return !reading.damaged.contains("") && !reading.damaged.contains(section);
+  };
+  load(&Sections::backends, LoadBackends);
+  if (is_whole("backends")) load(&Sections::tools, LoadTools);
+  if (is_whole("backends") && is_whole("tools")) load(&Sections::flows, LoadFlows);
+  if (!reading.damaged.empty()) return;
+  load(&Sections::tests, LoadTests);
+  Validate(draft);
+}
+
+void Build(const std::vector<PolicySource>& sources, PolicyBuilder& draft,
+           std::deque<YamlNode>& trees) {
+  Problems& problems = draft.problems;
+  Reading reading;
   for (const PolicySource& source : sources) {
     const std::size_t file = problems.AddFile(source.name);
     RefuseSecrets(file, source.text, problems);
     const std::size_t errors_before = problems.errors();
     YamlText read = ReadYamlText(file, source.text, problems);
-    damaged.insert(read.damaged.begin(), read.damaged.end());
-    ForgetDisplaced(read.root, problems, damaged);
+    reading.damaged.insert(read.damaged.begin(), read.damaged.end());
+    ForgetDisplaced(read.root, problems, reading.damaged);
     ForgetDamaged(read.root, read.damaged);
     const YamlNode& tree = trees.emplace_back(std::move(read.root));
     if (read.damaged.contains("")) continue;
@@ -151,31 +191,16 @@ void Build(const std::vector<PolicySource>& sources, PolicyBuilder& draft, Probl
       }
       continue;
     }
-    MapReader root(tree, "", problems);
-    if (!read.damaged.contains("version")) ReadVersion(root);
-    ReadSettings(root, draft, seen, source.name);
-    all.push_back({root.Get("backends"), root.Get("tools"), root.Get("flows"), root.Get("tests")});
-    root.Finish();
-    for (const std::string_view section : kSections) {
-      if (problems.IsMisspelled(std::string(section))) damaged.emplace(section);
-    }
+    ReadRoot(tree, source.name, read.damaged, draft, reading);
   }
-  const auto load = [&](const YamlNode* Sections::* section,
-                        void (*read)(const YamlNode&, PolicyBuilder&)) {
-    for (const Sections& sections : all) {
-      if (sections.*section != nullptr) read(*(sections.*section), draft);
-    }
-  };
-  // Who names something that could not be read is not to blame.
-  const auto is_whole = [&](std::string_view section) {
-    return !damaged.contains("") && !damaged.contains(section);
-  };
-  load(&Sections::backends, LoadBackends);
-  if (is_whole("backends")) load(&Sections::tools, LoadTools);
-  if (is_whole("backends") && is_whole("tools")) load(&Sections::flows, LoadFlows);
-  if (!damaged.empty()) return;
-  load(&Sections::tests, LoadTests);
-  Validate(draft);
+  LoadSections(reading, draft);
+}
+
+std::shared_ptr<Policy> Finished(PolicyBuilder& draft) {
+  auto policy = std::make_shared<Policy>(std::move(draft.policy));
+  policy->fields_read = FieldsOfWords(*policy);
+  policy->routes = std::make_unique<const RouteTable>(*policy, draft.intercepted);
+  return policy;
 }
 
 LoadedPolicy LoadSources(const std::vector<PolicySource>& sources, TlsFiles files) {
@@ -183,15 +208,12 @@ LoadedPolicy LoadSources(const std::vector<PolicySource>& sources, TlsFiles file
   PolicyBuilder draft(problems);
   draft.tls_files = files;
   std::deque<YamlNode> trees;
-  Build(sources, draft, problems, trees);
+  Build(sources, draft, trees);
   LoadedPolicy loaded;
   if (!problems.has_errors()) {
-    auto policy = std::make_shared<Policy>(std::move(draft.policy));
-    policy->digest = DigestOf(sources);
-    policy->version = ToHex(policy->digest).substr(0, 16);
-    policy->fields_read = FieldsOfWords(*policy);
-    policy->routes = std::make_unique<const RouteTable>(*policy, draft.intercepted);
-    loaded.policy = std::move(policy);
+    loaded.policy = Finished(draft);
+    loaded.policy->digest = DigestOf(sources);
+    loaded.policy->version = ToHex(loaded.policy->digest).substr(0, 16);
   }
   for (LocatedText& named : draft.approvers) {
     loaded.approvers.push_back(
@@ -213,6 +235,14 @@ LoadedPolicy LoadPolicyFiles(const PolicySources& sources, TlsFiles files) {
 
 LoadedPolicy LoadPolicy(const std::string& path, TlsFiles files) {
   return LoadPolicyFiles(ReadPolicyTwice(path), files);
+}
+
+std::shared_ptr<Policy> LoadPolicyTree(const YamlNode& root, Problems& problems) {
+  PolicyBuilder draft(problems);
+  Reading reading;
+  ReadRoot(root, "", {}, draft, reading);
+  LoadSections(reading, draft);
+  return problems.has_errors() ? nullptr : Finished(draft);
 }
 
 LoadedPolicy LoadPolicyText(const std::string& name, const std::string& yaml) {

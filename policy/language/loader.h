@@ -33,6 +33,10 @@ enum class TlsFiles : std::uint8_t { kIgnore, kCheck };
 LoadedPolicy LoadPolicy(const std::string& path, TlsFiles files = TlsFiles::kIgnore);
 // The same of what was read already.
 LoadedPolicy LoadPolicyFiles(const PolicySources& sources, TlsFiles files = TlsFiles::kIgnore);
+// Of a tree that was read or made already. Null: a problem is an error.
+struct YamlNode;
+class Problems;
+std::shared_ptr<Policy> LoadPolicyTree(const YamlNode& root, Problems& problems);
 // For tests and for tools: `name` stands for the file in messages.
 LoadedPolicy LoadPolicyText(const std::string& name, const std::string& yaml);
 

@@ -152,6 +152,8 @@ constexpr std::string_view kSchema = R"json({
           "description": "GraphQL: documents by the hash or id that agents send instead." },
         "trust_annotations": { "type": "boolean", "default": false,
           "description": "MCP: unlisted tools that the server calls read-only are reads." },
+        "trust_effects": { "type": "boolean", "default": false,
+          "description": "MCP: policy import mcp puts in force what its tools declare." },
         "intercept": { "type": "boolean", "default": false,
           "description": "Agents' own TLS to it ends here; takes recourse run --ca." },
         "timeout": { "$ref": "#/$defs/duration",
@@ -195,6 +197,8 @@ constexpr std::string_view kSchema = R"json({
           "description": "Fields of its requests, before the agent's and the backend's." },
         "upgrade": { "$ref": "#/$defs/texts",
           "description": "[ websocket ], of a GET: a tunnel once the backend has agreed." },
+        "declared": { "type": "string", "pattern": "^sha256:[0-9a-f]{64}$",
+          "description": "MCP: what the server declared when it was taken over; news are told." },
         "trace": { "enum": [ "optional", "required" ], "default": "optional",
           "description": "required: refuse (428) a call with neither a trace nor a key." },
         "redact": { "$ref": "#/$defs/texts",
@@ -274,7 +278,8 @@ constexpr std::string_view kSchema = R"json({
           "description": "How long a repeat waits for the running call." }
       },
       "if": { "properties": { "effect": { "const": "read" } } },
-      "then": { "propertyNames": { "enum": [ "match", "effect", "timeout", "upgrade" ] } },
+      "then": { "propertyNames": {
+        "enum": [ "match", "effect", "timeout", "upgrade", "credentials", "declared" ] } },
       "else": {
         "not": { "required": [ "upgrade" ] },
         "anyOf": [

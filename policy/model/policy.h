@@ -177,6 +177,7 @@ struct Backend {
   // GraphQL: documents by the hash or the id that stands for them.
   std::map<std::string, std::string, std::less<>> persisted;
   bool trust_annotations = false;  // MCP: believe what the server says about its tools
+  bool trust_effects = false;      // MCP: `import` puts in force what it declares of them
   std::optional<Millis> timeout;   // unset: the lane's default
   Millis connect_timeout = limits::kConnectTimeout;
   AddressRules addresses;  // that the host may lead to, checked at every connection
@@ -224,6 +225,9 @@ struct Tool {
 
   // It is called by its name, and has no path of its own.
   bool is_named() const { return !mcp_names.empty() || !mutations.empty(); }
+
+  // MCP: digest of what its server declared of it when that was taken over; empty: it was not.
+  std::string declared;
 
   // Read tools only: protocols that a GET may switch to, in lower case.
   std::vector<std::string> upgrades;

@@ -73,6 +73,7 @@ constexpr std::pair<std::string_view, std::string_view> kExamples[] = {
     {"pack list", "--markdown"},
     {"pack show", "stripe > stripe.yaml"},
     {"pack add", "stripe --to policy"},
+    {"pack export", "stripe --as overlay > stripe.overlay.yaml"},
     {"version", ""},
     {"completion", "bash > /etc/bash_completion.d/recourse"},
     {"help", "exit-codes"},

@@ -94,6 +94,12 @@ void PrintStatus(std::ostream& out, const Json& status) {
       line("policy", "names " + one.text + ", a tool that its MCP server does not list");
     }
   }
+  if (const Json* const redeclared = status.Find("redeclared_tools"); redeclared != nullptr) {
+    for (const Json& one : redeclared->items) {
+      line("policy", "keeps what the MCP server declared of " + one.text +
+                         " before: by now it declares other effects");
+    }
+  }
   if (const Json* const streams = status.Find("streams"); streams != nullptr) {
     for (const Json& one : streams->items) {
       line("stream", fmt::format("{} of {}: {}, {} running, {} rows, last seen {} ago",

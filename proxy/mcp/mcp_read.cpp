@@ -86,8 +86,16 @@ void McpRead::Learn() {
     }
   }
   if (lists.empty()) return;
-  for (const MissingTool& one : MissingTools(request_.policy(), tools_)) {
-    if (!tools_.IsNewsThatMissing(one.backend, one.name)) continue;
+  using News = ToolCatalog::News;
+  for (const McpToolName& one : RedeclaredTools(request_.policy(), tools_)) {
+    if (!tools_.IsNews(News::kRedeclared, one.backend, one.name)) continue;
+    Log(LogLevel::kWarn,
+        "an MCP server declares other effects of a tool than the policy took over, which stays in "
+        "force; look at `recourse policy import mcp`",
+        {{"backend", one.backend}, {"tool", one.name}});
+  }
+  for (const McpToolName& one : MissingTools(request_.policy(), tools_)) {
+    if (!tools_.IsNews(News::kMissing, one.backend, one.name)) continue;
     Log(LogLevel::kWarn,
         "the policy names a tool that the MCP server does not list: is it spelled so? Calls by "
         "another name are unlisted",

@@ -30,7 +30,7 @@ OrWords<std::vector<KnownOperation>> DescribedBy(const std::string& path) {
   if (path.empty()) return known;
   auto text = ReadInputFile(path, limits::kImportedBytesMax);
   if (!text) return std::unexpected(text.error());
-  const auto api = ReadOpenApi(path, std::move(*text));
+  const auto api = ReadOpenApi({path, std::move(*text)});
   if (!api) return std::unexpected(api.error());
   for (const ApiOperation& operation : api->operations) {
     known.push_back({operation.method, operation.path, operation.id});

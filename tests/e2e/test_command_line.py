@@ -227,7 +227,7 @@ NOT_TABLES = {
     "run", "inject", "operators token", "operators check", "ledger new-key", "ledger export",
     "ledger migrate",
     "policy suggest", "policy test", "policy schema", "policy import mcp", "policy import openapi",
-    "policy replay", "pack list", "pack show", "pack add",
+    "policy replay", "pack add", "pack export",
     "redirect show", "redirect install", "redirect remove", "version", "completion", "help",
     "ca init", "ca bundle", "env",
 }  # fmt: skip

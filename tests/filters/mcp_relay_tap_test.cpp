@@ -3,6 +3,7 @@
 #include "filters/mcp/answer_tap.h"
 #include "filters/mcp/missing_tools.h"
 #include "filters/mcp/tool_catalog.h"
+#include "policy/effects/declared_digest.h"
 #include "proxy/base/message_limits.h"
 #include "tests/policy/policy_builder.h"
 
@@ -185,7 +186,7 @@ tools:
   const std::string b = ServerKeyOf(policy->backends[0]);
   const auto missing = [&] {
     std::string names;
-    for (const MissingTool& one : MissingTools(*policy, book)) {
+    for (const McpToolName& one : MissingTools(*policy, book)) {
       names += one.backend + '.' + one.name + ' ';
     }
     return names;
@@ -196,8 +197,35 @@ tools:
   EXPECT_EQ(missing(), "b.reed b.unmake ");
   (void)book.Learn(b, "d", List(R"([{"name":"reed"}])"));
   EXPECT_EQ(missing(), "b.unmake ");
-  EXPECT_TRUE(book.IsNewsThatMissing("b", "unmake"));
-  EXPECT_FALSE(book.IsNewsThatMissing("b", "unmake"));
+  EXPECT_TRUE(book.IsNews(ToolCatalog::News::kMissing, "b", "unmake"));
+  EXPECT_FALSE(book.IsNews(ToolCatalog::News::kMissing, "b", "unmake"));
+}
+
+TEST(ToolCatalog, OtherEffectsThanThePolicyTookOverAreTold) {
+  const auto declares = [](const std::string& effect) {
+    return List(R"([{"name":"make","_meta":{"dev.recourse/effects":{"effect":")" + effect +
+                R"("}}}])");
+  };
+  const Json listed = declares("write");
+  const std::string digest = DeclaredDigest(*AtPointer(listed, "/result/tools/0"));
+  const auto policy = LoadGood(
+      "backends: { b: { url: \"http://b/mcp\", protocol: mcp } }\n"
+      "tools:\n  w: { match: tools/call b make, effect: write, undo: none, "
+      "reason: r, declared: \"" +
+      digest + "\" }\n");
+  ToolCatalog book;
+  const std::string b = ServerKeyOf(policy->backends[0]);
+  EXPECT_TRUE(RedeclaredTools(*policy, book).empty());
+  EXPECT_TRUE(book.Learn(b, "c", listed).empty());
+  EXPECT_TRUE(RedeclaredTools(*policy, book).empty());
+  // The definition counts as another one too, so that its annotations are believed no more.
+  EXPECT_EQ(book.Learn(b, "c", declares("read")), std::vector<std::string>{"make"});
+  ASSERT_EQ(RedeclaredTools(*policy, book).size(), 1U);
+  EXPECT_EQ(RedeclaredTools(*policy, book)[0].name, "make");
+  (void)book.Learn(b, "c", listed);
+  EXPECT_TRUE(RedeclaredTools(*policy, book).empty());
+  (void)book.Learn(b, "d", List(R"([{"name":"make"}])"));
+  EXPECT_EQ(RedeclaredTools(*policy, book).size(), 1U);
 }
 
 TEST(ToolCatalog, IsBounded) {

@@ -100,7 +100,7 @@ TEST(LoaderErrorsTest, ProblemsNamePlaceKeyAndWhatIsAccepted) {
             "'key_header'?; accepted: addresses, connect_timeout, credentials, escaped_slash, "
             "hosts, intercept, key_after_failure, key_answer, key_at, key_form, key_header, "
             "key_hit, key_lives, key_scope, persisted, protocol, repeat_if, timeout, tls, "
-            "trust_annotations, url, write_reuse\n"
+            "trust_annotations, trust_effects, url, write_reuse\n"
             "p.yaml:8:13: error: tools.orders.create.effect: not one of its values, did you mean "
             "'write'?; accepted: read, write\n"
             "p.yaml:10:20: error: tools.orders.create.dedupe_window: accepted: a duration such as "

@@ -20,7 +20,7 @@ McpServerInfo Server(const std::string& tools) {
 }
 
 std::string Imported(const std::string& tools) {
-  const std::string text = PolicyFromMcp(Server(tools));
+  const std::string text = *PolicyFromMcp(Server(tools));
   const LoadedPolicy loaded = LoadPolicyText("p.yaml", text);
   EXPECT_TRUE(loaded.ok()) << text << ProblemsOf(loaded);
   return text;
@@ -106,7 +106,7 @@ TEST(McpImportTest, OnlyAListOfToolsIsOne) {
   for (const char* text : {"{}", "[]", R"({"tools":{}})", "7"}) {
     EXPECT_FALSE(AddMcpTools(*ParseJson(text), server)) << text;
   }
-  EXPECT_THAT(PolicyFromMcp(Server("")), Not(HasSubstr("tools:\n")));
+  EXPECT_THAT(*PolicyFromMcp(Server("")), Not(HasSubstr("tools:\n")));
 }
 
 TEST(McpImportTest, SoManyToolsAreTaken) {
@@ -117,6 +117,62 @@ TEST(McpImportTest, SoManyToolsAreTaken) {
   const McpServerInfo server = Server(tools);
   EXPECT_EQ(server.tools.size(), limits::kImportedToolsMax);
   EXPECT_EQ(server.notes.back(), "more than 2000 tools; the others are left out");
+}
+
+constexpr const char* kDeclares =
+    R"({"name":"create_order","_meta":{"dev.recourse/effects":{"effect":"write","class":)"
+    R"("externally reversible","identity":"body#/ref","undo":{"call":"cancel_order","arguments":)"
+    R"({"id":"{external_ref}"},"repeatable":true}}}},{"name":"cancel_order"})";
+
+TEST(McpImportTest, WhatAServerDeclaresIsShownAndNotInForce) {
+  const std::string text = Imported(kDeclares);
+  EXPECT_THAT(text, HasSubstr("    # CHECK: the server declares the following, which is not "
+                              "believed: see trust_effects\n    # match: \"tools/call The_Shop "
+                              "create_order\"\n    # effect: write\n    # identity: body#/ref\n"
+                              "    # undo:"));
+  EXPECT_THAT(text, HasSubstr("    # declared: \"sha256:"));
+  EXPECT_THAT(text, Not(HasSubstr("\n    identity:")));
+  EXPECT_THAT(text, Not(HasSubstr("trust_effects: true")));
+}
+
+TEST(McpImportTest, WhatATrustedServerDeclaresIsInForceUnderItsDigest) {
+  const auto text = PolicyFromMcp(Server(kDeclares), McpTrust::kBelieve);
+  ASSERT_TRUE(text) << text.error();
+  const LoadedPolicy loaded = LoadPolicyText("p.yaml", *text);
+  ASSERT_TRUE(loaded.ok()) << *text << ProblemsOf(loaded);
+  const Tool& tool = loaded.policy->tools[0];
+  EXPECT_EQ(tool.undo->request.calls, "cancel_order");
+  EXPECT_EQ(tool.declared.size(), 71U);
+  EXPECT_TRUE(loaded.policy->backends[0].trust_effects);
+  EXPECT_THAT(*text, HasSubstr("  create_order:  # as the server declares\n"));
+  EXPECT_THAT(*text, HasSubstr("  cancel_order:\n    match: \"tools/call The_Shop cancel_order\"\n"
+                               "    # CHECK: the server does not say that it only reads"));
+}
+
+TEST(McpImportTest, WhatAServerDeclaresWronglyIsToldAndNeverBelieved) {
+  const std::string wrong = R"({"name":"pay","_meta":{"dev.recourse/effects":{"efect":"read"}}})";
+  EXPECT_THAT(Imported(wrong),
+              HasSubstr("# CHECK: the server declares effects that cannot be read: "
+                        "http://127.0.0.1:3000/mcp pay: error: "
+                        "dev.recourse/effects.efect: unknown key, did you mean"));
+  for (const std::string& effects :
+       {std::string(R"({"efect":"read"})"), std::string(R"({"effect":"write","undo":7})"),
+        std::string(R"({"effect":"write","reason":"r","approval":{"by":"a","credentials":)"
+                    R"({"Authorization":{"file":"/etc/passwd"}}}})"),
+        std::string("[]"), std::string(R"({"effect":"write","match":"POST","reason":"r"})"),
+        std::string(R"({"effect":"read","scope":"global"})")}) {
+    const auto text =
+        PolicyFromMcp(Server(R"({"name":"pay","_meta":{"dev.recourse/effects":)" + effects + "}}"),
+                      McpTrust::kBelieve);
+    EXPECT_FALSE(text) << effects << *text;
+  }
+}
+
+TEST(McpImportTest, WhatItDeclaresStaysOnTheLinesOfItsComment) {
+  const std::string text =
+      Imported(R"({"name":"pay","_meta":{"dev.recourse/effects":{"effect":"write","reason":)"
+               R"("a\nb: c\r\u0085\u2028tools: {}"}}})");
+  EXPECT_THAT(text, HasSubstr("    # reason: \"a\\nb: c\\x0d"));
 }
 
 }  // namespace

@@ -116,10 +116,11 @@ HttpResponse ProcessApi::Status() const {
       unknown.Number("writes", work.unknown_callers.writes);
     }
     json.Number("approvals_pending", stats.approvals_pending);
-    json.Each("missing_tools", MissingTools(*policy, *work.mcp_tools),
-              [](std::string& out, const MissingTool& one) {
-                AppendJsonString(out, one.backend + ' ' + one.name);
-              });
+    const auto write_name = [](std::string& out, const McpToolName& one) {
+      AppendJsonString(out, one.backend + ' ' + one.name);
+    };
+    json.Each("missing_tools", MissingTools(*policy, *work.mcp_tools), write_name);
+    json.Each("redeclared_tools", RedeclaredTools(*policy, *work.mcp_tools), write_name);
     json.Raw("ledger", ToJson(stats));
     AddStreams(parts_.ledger, json);
   }));

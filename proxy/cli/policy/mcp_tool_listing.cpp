@@ -11,7 +11,9 @@
 #include "filters/mcp/mcp_request.h"
 #include "filters/mcp/sse_reader.h"
 #include "policy/import/import_text.h"
+#include "policy/language/loader.h"
 #include "policy/language/policy_builder.h"
+#include "policy/model/mcp_endpoint.h"
 #include "policy/model/url.h"
 #include "proxy/config/config.h"
 #include "proxy/config/files.h"
@@ -256,6 +258,23 @@ std::string PathOf(std::string_view url) {
   return slash == std::string_view::npos ? "/" : std::string(url.substr(slash));
 }
 
+// A policy that does not say so believes nothing that the server declares.
+std::expected<McpTrust, std::string> TrustOf(const McpImport& import) {
+  if (import.policy.empty()) return McpTrust::kShow;
+  const LoadedPolicy loaded = LoadPolicy(import.policy);
+  if (!loaded.ok()) return std::unexpected("--policy: " + loaded.problems.front().ToString());
+  const Backend server = *BackendFromUrl(import.url);
+  const auto same = std::ranges::find_if(loaded.policy->backends, [&](const Backend& backend) {
+    std::string_view endpoint = backend.endpoint;
+    while (endpoint.ends_with('/')) endpoint.remove_suffix(1);
+    return backend.is_mcp() && IsSameServer(backend, server) && endpoint == server.base_path;
+  });
+  if (same == loaded.policy->backends.end()) {
+    return std::unexpected("--policy: no MCP server of " + import.policy + " has this url");
+  }
+  return same->trust_effects ? McpTrust::kBelieve : McpTrust::kShow;
+}
+
 }  // namespace
 
 std::expected<McpServerInfo, std::string> AskForMcpTools(const std::string& path,
@@ -270,6 +289,8 @@ int RunImportMcp(const McpImport& import) {
     return kExitUsage;
   };
   if (const std::string problem = UrlProblem(import.url); !problem.empty()) return fail(problem);
+  const auto trust = TrustOf(import);
+  if (!trust) return fail(trust.error());
   const auto headers = ReadHeaderFile(import.header_file);
   if (!headers) return fail("--header-file: " + headers.error());
   const auto place = PlaceOf(import, *BackendFromUrl(import.url));
@@ -288,7 +309,9 @@ int RunImportMcp(const McpImport& import) {
   auto server = AskForMcpTools(PathOf(import.url), *headers, exchange);
   if (!server) return fail(server.error());
   server->url = import.url;
-  std::cout << PolicyFromMcp(*server);
+  const auto policy = PolicyFromMcp(std::move(*server), *trust);
+  if (!policy) return fail("what it declares of its tools:\n" + policy.error());
+  std::cout << *policy;
   return kExitOk;
 }
 

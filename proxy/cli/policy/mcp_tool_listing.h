@@ -28,7 +28,8 @@ struct McpImport {
   std::string url;
   std::string header_file;  // "Name: value" lines that go with every request; empty: none
   std::string ca_file;      // trusted in place of the system's store; empty: that
-  Millis patience;          // for all of it
+  std::string policy;  // says whether the server's declarations are believed; empty: they are not
+  Millis patience;     // for all of it
 };
 
 // Prints the policy; the exit code.

@@ -1,0 +1,122 @@
+// What `import openapi` proposes from the neighbours of a call.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "policy/import/openapi.h"
+#include "policy/language/loader.h"
+#include "tests/policy/policy_builder.h"
+
+namespace recourse::openapi_proposals_test {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// The lines of that tool in the policy made of `paths`.
+std::string ToolOf(const std::string& name, const std::string& paths) {
+  auto api = ReadOpenApi({"api.yaml",
+                          "openapi: 3.1.0\ninfo: { title: api, version: v }\n"
+                          "servers: [ { url: \"https://api.example\" } ]\npaths:\n" +
+                              paths});
+  EXPECT_TRUE(api) << api.error();
+  const auto policy = PolicyFromOpenApi("api.yaml", std::move(*api));
+  EXPECT_TRUE(policy) << policy.error();
+  const LoadedPolicy loaded = LoadPolicyText("p.yaml", *policy);
+  EXPECT_TRUE(loaded.ok()) << *policy << ProblemsOf(loaded);
+  const auto start = policy->find("  " + name + ":\n");
+  EXPECT_NE(start, std::string::npos) << *policy;
+  std::size_t end = start;
+  do {
+    end = policy->find("\n  ", end + 1);
+  } while (end != std::string::npos && (*policy)[end + 3] == ' ');
+  return policy->substr(start, end - start + 1);
+}
+
+std::string Body(const std::string& members, const std::string& media = "application/json") {
+  return "requestBody: { content: { " + media + ": { schema: { properties: { " + members +
+         " } } } } }";
+}
+std::string Answers(const std::string& members) {
+  return "responses: { \"200\": { content: { application/json: { schema: { properties: { " +
+         members + " } } } } } }";
+}
+
+TEST(OpenApiProposalsTest, AnUpdateIsPutBackWhereTheReadShowsAllOfIt) {
+  const std::string tool =
+      ToolOf("change", "  /notes/{note-id}:\n    patch: { operationId: change, " +
+                           Body("title: {}, text: {}, id: { readOnly: true }") +
+                           " }\n    get: { operationId: get, " +
+                           Answers("id: {}, title: {}, text: {}") + " }\n");
+  EXPECT_THAT(tool,
+              HasSubstr("    # CHECK: that GET /notes/{note_id} shows all that this changes, as "
+                        "this call takes it, and tells nobody\n    before:\n      request: \"GET "
+                        "/notes/{path.note_id}\"\n      keep: [ \"body#/text\", "
+                        "\"body#/title\" ]\n    undo:\n      request: \"PATCH "
+                        "/notes/{path.note_id}\"\n      json: { \"text\": "
+                        "\"{before.body#/text}\", \"title\": \"{before.body#/title}\" }\n"
+                        "      only_if: unchanged\n      repeatable: true\n"));
+  EXPECT_THAT(tool, Not(HasSubstr("undecided")));
+}
+
+TEST(OpenApiProposalsTest, WhatTheReadDoesNotShowIsForAPersonToDecide) {
+  const std::string tool = ToolOf(
+      "change", "  /notes/{id}:\n    put: { operationId: change, " + Body("title: {}, secret: {}") +
+                    " }\n    get: { operationId: get, " + Answers("title: {}") + " }\n");
+  EXPECT_THAT(
+      tool, HasSubstr("# CHECK: GET /notes/{id} does not show secret, which this can change too"));
+  EXPECT_THAT(tool, HasSubstr("    # before:\n    #   request: \"GET /notes/{path.id}\"\n"));
+  EXPECT_THAT(tool, HasSubstr("    undo: undecided\n"));
+  const std::string form =
+      ToolOf("change", "  /notes/{id}:\n    post: { operationId: change, " +
+                           Body("title: {}", "application/x-www-form-urlencoded") +
+                           " }\n    get: { operationId: get, " + Answers("title: {}") + " }\n");
+  EXPECT_THAT(form, HasSubstr("a form cannot put back what was empty"));
+  EXPECT_THAT(form, HasSubstr("    undo: undecided\n"));
+}
+
+TEST(OpenApiProposalsTest, NeighboursTakeEachOtherBack) {
+  const std::string paths =
+      "  /notes:\n    post: { operationId: make }\n"
+      "  /notes/{id}:\n    delete: { operationId: remove }\n    get: { operationId: get }\n"
+      "  /notes/{id}/restore:\n    post: { operationId: restore }\n"
+      "  /notes/{id}/lock:\n    put: { operationId: lock }\n    delete: { operationId: unlock }\n"
+      "  /notes/{id}/close:\n    post: { operationId: close }\n"
+      "  /notes/{id}/reopen:\n    post: { operationId: reopen }\n"
+      "  /orders:\n    post: { operationId: order }\n"
+      "  /orders/{id}/cancel:\n    post: { operationId: cancel }\n";
+  EXPECT_THAT(ToolOf("remove", paths),
+              HasSubstr("undo: { request: \"POST /notes/{path.id}/restore\" }"));
+  EXPECT_THAT(ToolOf("lock", paths),
+              HasSubstr("undo: { request: \"DELETE /notes/{path.id}/lock\""));
+  EXPECT_THAT(ToolOf("close", paths),
+              HasSubstr("undo: { request: \"POST /notes/{path.id}/reopen\" }"));
+  EXPECT_THAT(ToolOf("reopen", paths),
+              HasSubstr("undo: { request: \"POST /notes/{path.id}/close\" }"));
+  EXPECT_THAT(ToolOf("order", paths),
+              HasSubstr("undo: { request: \"POST /orders/{external_ref}/cancel\" }"));
+  EXPECT_THAT(ToolOf("cancel", paths), HasSubstr("undo: undecided"));
+}
+
+TEST(OpenApiProposalsTest, AProbeIsShownAndNeverInForce) {
+  const std::string list =
+      ToolOf("make",
+             "  /notes:\n    post: { operationId: make, requestBody: { content: { "
+             "application/json: { schema: "
+             "{ required: [ ref ], properties: { ref: { type: string } } } } } } }\n"
+             "    get: { operationId: get, parameters: [ { in: query, name: ref } ], " +
+                 Answers("items: { type: array }, total: {}") + " }\n");
+  EXPECT_THAT(list, HasSubstr("    # settle: { request: \"GET /notes?ref={body#/ref}\",\n    #   "
+                              "happened: \"answer.body#/items/0/id\" }\n"));
+  const std::string one =
+      ToolOf("make",
+             "  /notes:\n    post: { operationId: make, requestBody: { content: { "
+             "application/json: { schema: "
+             "{ required: [ id ], properties: { id: { type: string } } } } } } }\n"
+             "  /notes/{id}:\n    get: { operationId: get }\n");
+  EXPECT_THAT(one,
+              HasSubstr("    # settle: { request: \"GET /notes/{body#/id}\",\n    #   happened: "
+                        "\"answer.body#/id\" }\n"));
+}
+
+}  // namespace
+}  // namespace recourse::openapi_proposals_test
