@@ -15,6 +15,7 @@ namespace recourse {
 namespace {
 
 constexpr std::size_t kGap = 2;
+constexpr std::size_t kTextLeast = 4;
 constexpr std::string_view kCut = "…";
 
 struct StateColour {
@@ -67,7 +68,18 @@ std::vector<std::size_t> WidthsFor(std::span<const Column> columns, std::size_t 
     for (std::size_t i = 1; i < columns.size(); ++i) {
       if (widths[i] - columns[i].least > widths[widest] - columns[widest].least) widest = i;
     }
-    if (widths[widest] == columns[widest].least) return widths;
+    if (widths[widest] == columns[widest].least) break;
+    --widths[widest];
+    --taken;
+  }
+  // Then all texts, the longest first: a line that goes on below is worse to read than one cut.
+  while (taken > room) {
+    std::size_t widest = columns.size();
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      const bool is_text = columns[i].side == Column::Side::kLeft && widths[i] > kTextLeast;
+      if (is_text && (widest == columns.size() || widths[i] > widths[widest])) widest = i;
+    }
+    if (widest == columns.size()) return widths;
     --widths[widest];
     --taken;
   }

@@ -16,7 +16,7 @@ struct Column {
   enum class Side : std::uint8_t { kLeft, kRight };
   std::string_view title;
   std::size_t width = 0;  // of the last one: what it asks for, as all that is left is its own
-  std::size_t least = 0;  // how narrow it may get
+  std::size_t least = 0;  // how narrow it may get while others can still give
   Side side = Side::kLeft;
 };
 

@@ -137,13 +137,27 @@ def test_a_list_fits_the_terminal_and_has_colours_unless_somebody_wants_none(pro
            "--admin", f"127.0.0.1:{proxy.ports['admin']}"]  # fmt: skip
     shown = {}
     for env in ({"TERM": "xterm", "NO_COLOR": ""}, {"TERM": "xterm", "NO_COLOR": "1"}):
-        with Terminal(ask, env, columns=100) as terminal:
+        with Terminal(ask, env, columns=80) as terminal:
             terminal.process.wait(WAIT_MAX)
-            shown[env["NO_COLOR"]] = terminal.await_text("plain.create")
+            shown[env["NO_COLOR"]] = terminal.await_text("plain.c")
     assert "\x1b[3" in shown[""] and "\x1b[" not in shown["1"]
     lines = shown["1"].splitlines()
-    assert len(lines) > 2 and all(len(line) <= 100 for line in lines), lines
+    assert len(lines) > 2 and all(len(line) <= 80 for line in lines), lines
     assert max(map(len, run_cli(*ask).stdout.splitlines())) > 100, "a pipe gets all of it"
+
+
+@pytest.mark.parametrize("what", ["flows", "operations", "approvals"])
+def test_each_list_fits_a_usual_terminal(proxy, token, what):
+    trace = {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-b7ad6b7169203331-01"}
+    for kind in ("plain", "pay"):
+        path = f"/{kind}/{token}-{'long' * 20}"
+        rawhttp.call(proxy.port, "POST", path, "shop.test", trace, b"{}")
+    ask = [what, "list", "--admin", f"127.0.0.1:{proxy.ports['admin']}",
+           "--admin-token-file", proxy.token_path]  # fmt: skip
+    with Terminal(ask, {"NO_COLOR": "1"}, columns=80) as terminal:
+        assert terminal.process.wait(WAIT_MAX) == 0, terminal.read()
+        lines = terminal.read().splitlines()
+    assert len(lines) > 1 and all(len(line) <= 80 for line in lines), lines
 
 
 class Following:
