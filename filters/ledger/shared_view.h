@@ -36,9 +36,6 @@ class SharedLedgerView {
   // Which pod a stream of the group is, or was, of; empty: that cannot be told. Blocking;
   // thread-safe.
   virtual std::string PodOf(std::uint64_t stream) = 0;
-  // The last row of each of the group's streams, by its id, once it is there for all to read.
-  // Blocking; thread-safe.
-  virtual Result<std::vector<std::uint64_t>> Ends() = 0;
 };
 
 }  // namespace recourse

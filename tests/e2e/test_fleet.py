@@ -52,7 +52,11 @@ flows:
 class Pods:
     """Processes of one group, with the same policy and secrets: `a` and `b`, or as named."""
 
-    def __init__(self, directory, double, url, names="ab", group="shop/checkout"):
+    @staticmethod
+    def policy(double, place):
+        return POLICY.replace("flows:\n", ASKED).format(url=double.url) + f"ledger: {place}\n"
+
+    def __init__(self, directory, double, url, names="ab", group="shop/checkout", policy=""):
         self.url, self.double = url, double
         secret, key = directory / "install.secret", directory / "ledger.key"
         secret.write_text("5e" * 32 + "\n")
@@ -60,8 +64,9 @@ class Pods:
         for file in (secret, key):
             file.chmod(0o600)
         self.secrets = ["--install-secret-file", secret, "--ledger-key-file", key]
-        policy = POLICY.replace("flows:\n", ASKED).format(url=double.url)
-        policy += f'ledger: {{ url: "{url}", group: {group} }}\n'
+        if policy:
+            self.secrets += ["--ledger", url]
+        policy = policy or self.policy(double, f'{{ url: "{url}", group: {group} }}')
         self.all = {name: Staffed(directory / name, policy, self.secrets) for name in names}
         self.__dict__.update(self.all)
 

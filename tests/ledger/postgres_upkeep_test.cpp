@@ -14,6 +14,7 @@
 #include "filters/ledger/postgres/stream_watch.h"
 #include "filters/ledger/postgres/upkeep/audit.h"
 #include "filters/ledger/postgres/upkeep/keeper.h"
+#include "filters/ledger/shared_view.h"
 #include "tests/ledger/ledger_test_support.h"
 #include "tests/ledger/postgres_server.h"
 
@@ -74,6 +75,21 @@ class PostgresUpkeepTest : public testing::Test {
   const std::unique_ptr<Ledger> one_ = OpenTestPostgres(url_, clock_);
   const std::unique_ptr<Ledger> other_ = OpenTestPostgres(url_, clock_);
 };
+
+TEST_F(PostgresUpkeepTest, AStreamWithoutASignOfLifeIsSilentAndNotLive) {
+  auto* const view = dynamic_cast<SharedLedgerView*>(one_.get());
+  const std::uint64_t stream = UnpackRowId(one_->Stats().last_id).stream;
+  Execute("UPDATE stream SET at = now() - interval '4 minutes' WHERE stream <> " +
+          std::to_string(stream));
+  const auto streams = view->Streams();
+  ASSERT_TRUE(streams);
+  for (const LedgerStream& one : *streams) {
+    EXPECT_EQ(one.state, one.stream == stream ? "live" : "silent");
+  }
+  EXPECT_EQ(streams->size(), 2U);
+  EXPECT_EQ(view->PodOf(stream), "pod");
+  EXPECT_EQ(view->PodOf(99), "");
+}
 
 class AuditedTest : public PostgresUpkeepTest {
  protected:

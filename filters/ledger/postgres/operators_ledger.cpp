@@ -21,8 +21,6 @@ constexpr PgStatement kStreamsToShow{
 
 constexpr PgStatement kPodOf{"pod_of",
                              "SELECT pod FROM stream WHERE grp = $1::text AND stream = $2::bigint"};
-constexpr PgStatement kEnds{
-    "ends", "SELECT stream, head FROM stream WHERE grp = $1::text AND state < 3 ORDER BY stream"};
 
 }  // namespace
 
@@ -81,17 +79,6 @@ std::string PgOperatorsLedger::PodOf(std::uint64_t stream) {
   const auto answered = reader_.Ask(kPodOf, PgArguments().Bytes(of_.group).Int(AsInt(stream)));
   const bool is_known = answered && answered->front().size() == 1;
   return is_known ? std::string(answered->front().Bytes(0, 0)) : std::string();
-}
-
-Result<std::vector<std::uint64_t>> PgOperatorsLedger::Ends() {
-  const auto answered = reader_.Ask(kEnds, PgArguments().Bytes(of_.group));
-  if (!answered) return std::unexpected(PgAway());
-  const PgRows& rows = answered->front();
-  std::vector<std::uint64_t> ends;
-  for (int row = 0; row < rows.size(); ++row) {
-    ends.push_back(PackRowId({static_cast<std::uint32_t>(rows.Int(row, 0)), rows.Number(row, 1)}));
-  }
-  return ends;
 }
 
 }  // namespace recourse

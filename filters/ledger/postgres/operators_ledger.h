@@ -24,7 +24,6 @@ class PgOperatorsLedger : public Ledger, public OperationLister, public SharedLe
   std::expected<void, std::string> AcceptRestoredBackup() override;
   Result<std::vector<LedgerStream>> Streams() override;
   std::string PodOf(std::uint64_t stream) override;
-  Result<std::vector<std::uint64_t>> Ends() override;
 
  protected:
   struct Of {
