@@ -37,11 +37,14 @@ NOTHING = (
     ("I4", "a call that was begun is not in its table", """
      SELECT e.stream, e.number FROM event e WHERE e.key IS NOT NULL AND e.op_stream = e.stream
      AND e.op_number = e.number AND NOT EXISTS (SELECT FROM operation o WHERE o.key = e.key)"""),
+    # A row that leaves the phase as it is tells of a word that came too late.
     ("I5", "rows of a stream after another took over what it was sending", """
      SELECT t.stream, t.number, d.stream, max(l.number) FROM event t
      JOIN event d ON d.stream = t.prev_stream AND d.number = t.prev_number
      JOIN event l ON l.stream = d.stream AND l.place > t.place
-     WHERE d.phase = 5 AND t.stream <> d.stream GROUP BY t.stream, t.number, d.stream"""),
+     LEFT JOIN event b ON b.stream = d.prev_stream AND b.number = d.prev_number
+     WHERE d.phase = 5 AND t.phase <> 5 AND b.phase IS DISTINCT FROM 5 AND t.stream <> d.stream
+     GROUP BY t.stream, t.number, d.stream"""),
     ("I13", "a call is still being sent", """
      SELECT op_stream, op_number FROM operation WHERE phase = 5"""),
     ("L1", "a stream that nobody has taken over", """

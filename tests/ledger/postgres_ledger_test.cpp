@@ -14,6 +14,7 @@
 #include "filters/ledger/model/row_id.h"
 #include "filters/ledger/postgres/connection.h"
 #include "filters/ledger/postgres/open.h"
+#include "tests/ledger/approval_ledger.h"
 #include "tests/ledger/ledger_test_support.h"
 #include "tests/ledger/postgres_relay.h"
 #include "tests/ledger/postgres_server.h"
@@ -135,6 +136,39 @@ TEST_F(PostgresLedgerTest, TheOtherReplaysByteForByteAndWaitsForWhatRuns) {
   EXPECT_EQ(repeat.kind, Kind::kReplay);
   EXPECT_EQ(repeat.event.answer.body, std::string("\0\xff body", 7));
   EXPECT_EQ(repeat.event.answer.headers, done.answer.headers);
+}
+
+// It is remembered beside what the other one is sending, and makes that nobody else's.
+TEST_F(PostgresLedgerTest, AWordThatComesTooLateLeavesACallToWhoSendsIt) {
+  const Begun asked = Begin(*one_, Asking("k"));
+  ASSERT_EQ(asked.kind, Kind::kHeld);
+  const std::uint64_t operation = asked.event.operation;
+  const auto approve = [&](Ledger& ledger, std::string who) {
+    const auto now = Await(ledger.Read(operation, executor_), executor_);
+    EXPECT_TRUE(now);
+    return Await(ledger.Decide({.kind = ApprovalOrder::Kind::kApprove,
+                                .operation = operation,
+                                .by = {std::move(who), {"team"}},
+                                .digest = now->approval->digest,
+                                .policy = kPolicy,
+                                .reason = "seen",
+                                .body = {}},
+                               executor_),
+                 executor_);
+  };
+  ASSERT_TRUE(approve(*one_, "ann"));
+  NewOperation use = Call("ignored");
+  use.approved = operation;
+  use.policy_in_force = kPolicy;
+  const Event sent = Dispatch(*one_, std::move(use));
+  const std::string sender = std::to_string(UnpackRowId(sent.id).stream);
+  ASSERT_TRUE(approve(*other_, "bob"));
+  EXPECT_EQ(Count("count(*) FROM event WHERE phase = 5 AND key IS NOT NULL"), 2);
+  EXPECT_EQ(Count("count(*) FROM operation WHERE sender = " + sender), 1);
+  EXPECT_EQ(Count("max(open) FROM stream WHERE stream <> " + sender), 0);
+  EXPECT_EQ(other_->Stats().running, 0U);
+  EXPECT_EQ(Record(*one_, Success(sent)).phase, Phase::kSucceeded);
+  EXPECT_EQ(one_->Stats().running, 0U);
 }
 
 TEST_F(PostgresLedgerTest, AnOutcomeIsRecordedOnce) {

@@ -346,16 +346,20 @@ void PgBatches::Keep(const EventWrite& write, const Changes& changes) {
     ++operations_;
   }
   const auto known = own_.find(event.operation);
+  const bool is_late_word = event.phase == Phase::kDispatching && !Dispatches(event);
+  if (is_late_word && known == own_.end()) return;
+  QuotaUsage::Use* caller = is_late_word ? known->second.caller : nullptr;
   if (known != own_.end()) {
-    if (known->second.caller != nullptr) --known->second.caller->running;
+    if (known->second.caller != nullptr && !is_late_word) --known->second.caller->running;
     own_.erase(known);
   }
   if (event.phase != Phase::kDispatching) return;
-  const bool counts = write.counts != EventWrite::Counts::kNothing;
-  if (counts) ++use.running;
+  if (!is_late_word && write.counts != EventWrite::Counts::kNothing) {
+    ++use.running;
+    caller = &use;
+  }
   const Uuid key = AsUuid(event.key);
-  Own own{
-      key, changes.operations.at(key), {store_.PlaceOf(event.id), row}, counts ? &use : nullptr};
+  Own own{key, changes.operations.at(key), {store_.PlaceOf(event.id), row}, caller};
   ++own.operation.version;
   own_.emplace(event.operation, std::move(own));
 }

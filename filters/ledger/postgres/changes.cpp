@@ -10,8 +10,7 @@ namespace recourse {
 namespace {
 
 bool DispatchesStep(const Event& event) {
-  return event.undoes == 0 && event.phase == Phase::kDispatching && event.cause != Cause::kResend &&
-         event.cause != Cause::kTooLate;
+  return event.undoes == 0 && Dispatches(event) && event.cause != Cause::kResend;
 }
 
 template <class Map>
@@ -46,7 +45,7 @@ class ChangesMaker {
     now.phase = event.phase;
     now.cause = event.cause;
     now.attempt = event.attempt;
-    now.sender = event.phase == Phase::kDispatching ? stream_ : old.sender;
+    now.sender = Dispatches(event) ? stream_ : old.sender;
     now.before = follows && IsOpen(old.phase) ? old.before : 0;
     now.wall_ms = event.wall_ms;
     if (event.is_step || event.undoes != 0) now.flow = AsUuid(FlowKeyOf(event.caller, event.flow));

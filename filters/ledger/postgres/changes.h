@@ -42,6 +42,12 @@ struct Changes {
   std::vector<LogColumns> log;
 };
 
+// Whether who writes the row is the one who sends. A word that comes too late is remembered beside
+// what another process may be sending.
+inline bool Dispatches(const Event& event) {
+  return event.phase == Phase::kDispatching && event.cause != Cause::kTooLate;
+}
+
 // Everything that the plans of one batch write.
 class BatchWrites {
  public:

@@ -292,9 +292,9 @@ void PgStore::Track(const PlannedRows& planned, Built& built) {
   for (const RowWrite& write : planned.plan->writes) {
     const auto* const event = std::get_if<EventWrite>(&write);
     if (event == nullptr) continue;
-    if (event->event.phase == Phase::kDispatching) {
+    if (Dispatches(event->event)) {
       built.open[event->event.operation] = event->event.id;
-    } else {
+    } else if (event->event.phase != Phase::kDispatching) {
       built.open.erase(event->event.operation);
     }
   }

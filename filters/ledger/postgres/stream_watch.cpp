@@ -36,14 +36,16 @@ constexpr PgStatement kAdopt{
     "adopt",
     "UPDATE stream SET taken_by = $3::bigint"
     " WHERE stream = $1::bigint AND state = 2 AND coalesce(taken_by, 0) = $2::bigint RETURNING 1"};
-// `low` bounds the scan: no row before it says that anything is still sent.
+// `low` bounds the scan: no row before it says that anything is still sent. Another process may
+// have written the last row of what is: a word that came too late.
 constexpr PgStatement kLeftRunning{
     "left_running",
     "SELECT e.op_stream, e.op_number, o.attempt::bigint FROM event e"
-    " JOIN operation o ON o.key = e.key AND o.last_stream = e.stream AND o.last_number = e.number"
+    " JOIN operation o ON o.key = e.key AND o.op_stream = e.op_stream AND o.op_number = e.op_number"
     " WHERE e.stream = $1::bigint AND e.number >="
     " (SELECT low FROM stream WHERE stream = $1::bigint)"
-    " AND e.won AND e.phase = 5 AND o.phase = 5 ORDER BY e.number LIMIT $2::bigint"};
+    " AND e.won AND e.phase = 5 AND o.phase = 5 AND o.sender = $1::bigint"
+    " GROUP BY e.op_stream, e.op_number, o.attempt ORDER BY min(e.number) LIMIT $2::bigint"};
 // Its own row is shared, or whoever takes this process over might have looked for work already.
 constexpr PgStatement kTakeWork{
     "take_work",
