@@ -6,7 +6,7 @@
 
 #include "policy/effects/declared.h"
 #include "policy/effects/node_text.h"
-#include "policy/model/mcp_names.h"
+#include "policy/model/tool_names.h"
 #include "policy/undo/undo_class.h"
 #include "proxy/base/http/http_message.h"
 

@@ -5,7 +5,7 @@
 
 #include "policy/import/import_text.h"
 #include "policy/language/config_reader.h"
-#include "policy/model/mcp_names.h"
+#include "policy/model/tool_names.h"
 
 namespace recourse {
 namespace {

@@ -10,7 +10,7 @@
 #include "policy/import/openapi.h"
 #include "policy/import/schema_reader.h"
 #include "policy/language/config_reader.h"
-#include "policy/model/mcp_names.h"
+#include "policy/model/tool_names.h"
 #include "proxy/base/http/http_message.h"
 #include "proxy/base/json/json_span.h"
 #include "proxy/base/limits.h"

@@ -324,7 +324,7 @@ TEST(GraphqlUndoTest, ErrorsProveARefusalOnlyAsThePolicySays) {
     EXPECT_EQ(judge(body, true).phase, Phase::kUncertain);
     EXPECT_TRUE(judge(body, true).is_refused);
   }
-  EXPECT_EQ(judge(refused).detail, "the backend answered 200 with errors: not found");
+  EXPECT_EQ(judge(refused).detail, "the server refused the mutation: not found");
   EXPECT_EQ(judge(R"({"data":{"issueDelete":{"success":true}}})").phase, Phase::kSucceeded);
   EXPECT_EQ(judge("{}").phase, Phase::kUncertain);
 }
