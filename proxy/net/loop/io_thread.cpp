@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
 namespace recourse {
@@ -40,8 +39,8 @@ void IoThread::Start(const std::string& name) {
   });
 }
 
-// The sockets of the data plane have their turn as a job of the io_context, so that neither they
-// nor Asio's own handlers are waited for by the others for longer than that.
+// The sockets of the data plane have one turn, and the context its own: who has more to do makes
+// the next wait a short one, so that neither keeps the other from going on.
 int IoThread::Wait(int epoll, epoll_event* events, int max, int timeout_ms) {
   if (!is_nested_) {
     reactor_.Nest(epoll);
@@ -52,7 +51,7 @@ int IoThread::Wait(int epoll, epoll_event* events, int max, int timeout_ms) {
   if (told_turn_) told_turn_(ended - woke_);
   const bool has_asio_news = reactor_.Listen(may_wait ? timeout_ms : 0);
   woke_ = may_wait ? clock_.Now() : ended;
-  if (reactor_.has_queued()) boost::asio::post(context(), [this] { reactor_.GoOn(); });
+  reactor_.GoOn();
   return has_asio_news ? ::epoll_wait(epoll, events, max, 0) : 0;
 }
 
