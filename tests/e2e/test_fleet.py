@@ -2,12 +2,13 @@
 
 import contextlib
 import json
+import pathlib
 import socket
 import threading
 
 import pytest
 
-from support import rawhttp
+from support import plans, rawhttp
 from support.approvals import Staffed
 from support.postgres import Postgres
 from support.recourse import NotReady, run_cli
@@ -56,7 +57,8 @@ class Pods:
     def policy(double, place):
         return POLICY.replace("flows:\n", ASKED).format(url=double.url) + f"ledger: {place}\n"
 
-    def __init__(self, directory, double, url, names="ab", group="shop/checkout", policy=""):
+    def __init__(self, directory, double, url, names="ab", group="shop/checkout", policy="",
+                 more=""):  # fmt: skip
         self.url, self.double = url, double
         secret, key = directory / "install.secret", directory / "ledger.key"
         secret.write_text("5e" * 32 + "\n")
@@ -66,7 +68,7 @@ class Pods:
         self.secrets = ["--install-secret-file", secret, "--ledger-key-file", key]
         if policy:
             self.secrets += ["--ledger", url]
-        policy = policy or self.policy(double, f'{{ url: "{url}", group: {group} }}')
+        policy = policy or self.policy(double, f'{{ url: "{url}", group: {group}{more} }}')
         self.all = {name: Staffed(directory / name, policy, self.secrets) for name in names}
         self.__dict__.update(self.all)
 
@@ -82,8 +84,13 @@ class Pods:
 
 @pytest.fixture(scope="module")
 def postgres():
-    with Postgres() as running:
+    """Whatever these tests ask of it is found by an index."""
+    with Postgres(settings=plans.SETTINGS) as running:
         yield running
+        log = pathlib.Path(running.log).read_text(errors="replace")
+        assert len(plans.plans_in(log)) > 30
+        # That of recourse ledger status, which counts all of it.
+        assert plans.scans(log, ["SELECT grp, kind::bigint, count(*)"]) == []
 
 
 @pytest.fixture(scope="module")

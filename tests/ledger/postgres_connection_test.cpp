@@ -71,6 +71,16 @@ TEST(PostgresConnectionTest, AnAnswerThatDoesNotComeInTimeLeavesTheOutcomeUnknow
   EXPECT_TRUE(connection->is_lost());
 }
 
+// Its last words may come after a commit that nobody told of.
+TEST(PostgresConnectionTest, WhatASessionThatIsEndedDidIsUnknown) {
+  static constexpr PgStatement kEnd{"end", "SELECT pg_terminate_backend(pg_backend_pid())"};
+  const auto connection = Connect(FreshPostgresUrl());
+  connection->Queue(kEnd);
+  const auto ended = connection->Run();
+  ASSERT_FALSE(ended);
+  EXPECT_EQ(ended.error().kind, PgFailure::Kind::kUnknown) << ended.error().text;
+}
+
 // A commit that no standby has confirmed comes as success with a warning.
 TEST(PostgresConnectionTest, AWarningIsNoConfirmation) {
   const auto connection = Connect(FreshPostgresUrl());

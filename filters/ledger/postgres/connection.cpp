@@ -103,16 +103,31 @@ std::expected<Keywords, std::string> KeywordsOf(const PgOptions& options) {
   return keywords;
 }
 
+// With its name two sessions show whether they are one.
+constexpr PgStatement kPgSession{
+    "session", "SELECT current_setting('synchronous_commit'), pg_backend_pid()::bigint"};
+constexpr const char* kPgSharesSessions =
+    "the ledger's database is reached through a pooler that gives sessions from hand to hand and "
+    "keeps no prepared statements: let it pool sessions (pgbouncer: pool_mode = session)";
+// A statement that was prepared is not there, or one of another is there instead.
+bool IsOfAnotherSession(std::string_view sqlstate) {
+  return sqlstate == "26000" || sqlstate == "42P05";
+}
+
 PgFailure RefusalOf(const PGresult* result, std::size_t at) {
   const char* const state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+  const char* const severity = PQresultErrorField(result, PG_DIAG_SEVERITY_NONLOCALIZED);
   PgFailure refused{.kind = PgFailure::Kind::kRefused,
                     .sqlstate = state != nullptr ? state : "",
                     .text = OneLine(PQresultErrorMessage(result)),
                     .at = at};
-  // A statement whose completion is unknown (40003), or words of libpq's own.
-  if (refused.sqlstate.empty() || refused.sqlstate == "40003") {
+  // A statement whose completion is unknown (40003), words of libpq's own, or the last ones of a
+  // session.
+  const bool is_last = severity != nullptr && std::string_view(severity) != "ERROR";
+  if (refused.sqlstate.empty() || refused.sqlstate == "40003" || is_last) {
     refused.kind = PgFailure::Kind::kUnknown;
   }
+  if (IsOfAnotherSession(refused.sqlstate)) refused.text = kPgSharesSessions;
   return refused;
 }
 
@@ -133,7 +148,7 @@ std::expected<std::string, std::string> SslModeFor(std::string_view hosts, std::
 PgConnection::PgConnection(PGconn* connection, Millis answer_within)
     : connection_(connection), answer_within_(answer_within) {}
 
-std::expected<std::unique_ptr<PgConnection>, std::string> PgConnection::Open(
+std::expected<std::unique_ptr<PgConnection>, std::string> PgConnection::Connect(
     const PgOptions& options) {
   const auto keywords = KeywordsOf(options);
   if (!keywords) return std::unexpected(keywords.error());
@@ -153,23 +168,38 @@ std::expected<std::unique_ptr<PgConnection>, std::string> PgConnection::Open(
     return std::unexpected("the ledger's database cannot be reached: " + OneLine(why));
   }
   PQsetNoticeReceiver(connection, &PgConnection::OnNotice, opened.get());
-  if (auto prepared = opened->Prepare(options); !prepared) {
+  PQsetnonblocking(connection, 1);
+  PQenterPipelineMode(connection);
+  return opened;
+}
+
+std::expected<std::unique_ptr<PgConnection>, std::string> PgConnection::Open(
+    const PgOptions& options) {
+  auto opened = Connect(options);
+  if (!opened) return opened;
+  if (auto prepared = (*opened)->Prepare(options); !prepared) {
     return std::unexpected(prepared.error());
   }
   return opened;
 }
 
 std::expected<void, std::string> PgConnection::Prepare(const PgOptions& options) {
-  PQsetnonblocking(connection_.get(), 1);
-  PQenterPipelineMode(connection_.get());
   if (auto set = Execute(kSettings); !set) {
     return std::unexpected("the ledger's database refuses settings: " + set.error().text);
   }
-  static constexpr PgStatement kCommitMode{"commit_mode",
-                                           "SELECT current_setting('synchronous_commit')"};
-  Queue(kCommitMode);
+  Queue(kPgSession);
   const auto answered = Run();
   if (!answered) return std::unexpected("the ledger's database: " + answered.error().text);
+  // Somebody stands between who answers and who was connected to.
+  if (answered->front().Int(0, 1) != PQbackendPID(connection_.get())) {
+    auto other = Connect(options);
+    if (!other) return std::unexpected(other.error());
+    (*other)->Queue(kPgSession);
+    const auto asked = (*other)->Run();
+    if (!asked && IsOfAnotherSession(asked.error().sqlstate)) {
+      return std::unexpected(kPgSharesSessions);
+    }
+  }
   const std::string_view mode = answered->front().Bytes(0, 0);
   const bool is_safe = mode == "on" || mode == "remote_apply";
   if (!is_safe && !options.unsafe_commit) {
@@ -290,7 +320,11 @@ std::expected<std::vector<PgRows>, PgFailure> PgConnection::Run() {
     if (preparation != nullptr) prepared_.erase(preparation);
     if (status != PGRES_PIPELINE_ABORTED && !refused) refused = RefusalOf(*result, rows.size());
   }
-  if (refused) return std::unexpected(std::move(*refused));
+  if (refused) {
+    // What is prepared here is not what this side believes.
+    if (IsOfAnotherSession(refused->sqlstate)) is_lost_ = true;
+    return std::unexpected(std::move(*refused));
+  }
   if (has_warning_) return std::unexpected(Lost("the commit was confirmed with a warning"));
   return rows;
 }

@@ -68,6 +68,9 @@ class PgConnection {
   };
   explicit PgConnection(PGconn* connection, Millis answer_within);
 
+  // Connected, with nothing asked yet.
+  static std::expected<std::unique_ptr<PgConnection>, std::string> Connect(
+      const PgOptions& options);
   std::expected<void, std::string> Prepare(const PgOptions& options);
   bool Send(const PgStatement& statement, const PgArguments& arguments);
   bool WaitFor(MonoTime deadline, bool may_write);

@@ -1,0 +1,112 @@
+"""Databases that are reached otherwise, or fail otherwise: poolers, passwords, a full disk."""
+
+import pathlib
+import tempfile
+
+import pytest
+
+from support import rawhttp
+from support.disks import fill, small_disk
+from support.pooler import PROGRAM, Pooler
+from support.postgres import Postgres
+from support.recourse import NotReady, run_cli
+from support.waiting import wait_until
+from test_fleet import Pods, write
+
+
+@pytest.fixture(scope="module")
+def postgres():
+    with Postgres() as running:
+        yield running
+
+
+@pytest.fixture
+def url(postgres):
+    fresh = postgres.database()
+    assert run_cli("ledger", "migrate", "--ledger", fresh).returncode == 0
+    return fresh
+
+
+def ask(pod, path):
+    return rawhttp.call(pod.port, "POST", path, body={"client_ref": "n"})
+
+
+def status_of(pod, path):
+    return ask(pod, path).status
+
+
+@pytest.mark.skipif(PROGRAM is None, reason="pgbouncer is not installed")
+@pytest.mark.parametrize("mode", ["session", "transaction"])
+def test_a_pooler_pools_sessions_or_is_refused_with_words(double, postgres, url, tmp_path, token,
+                                                          mode):  # fmt: skip
+    with Pooler(postgres, mode) as pooler:
+        pods = Pods(tmp_path, double, pooler.through(url))
+        if mode == "transaction":
+            with pytest.raises(NotReady, match="exit 78: "):
+                pods.a.start()
+            assert "pgbouncer: pool_mode = session" in pods.a.stderr()
+            return
+        with pods:
+            first = write(pods.a, f"/notes/{token}", token, **{"Idempotency-Key": token})
+            again = write(pods.b, f"/notes/{token}", token, **{"Idempotency-Key": token})
+            assert again.replayed and again.body == first.body
+            assert pods.a.verify()["ok"]
+
+
+def test_a_password_that_has_changed_is_read_again(double, postgres, url, tmp_path):
+    words = tmp_path / "password"
+    words.write_text("the-first-word\n")
+    postgres.sql(url, "CREATE ROLE app SUPERUSER LOGIN PASSWORD 'the-first-word'")
+    hba = postgres.sql(url, "SHOW hba_file").strip()
+    with open(hba, "r+", encoding="utf-8") as file:
+        rules = file.read()
+        file.seek(0)
+        file.write("local all app scram-sha-256\n" + rules)
+    postgres.sql(url, "SELECT pg_reload_conf()")
+    app = url.replace("//recourse@", "//app@")
+    more = f', password_file: "{words}", wait: 1s'
+    with Pods(tmp_path, double, app, ["pod"], more=more) as pods:
+        wait_until(lambda: status_of(pods.pod, "/notes/first") == 201)
+        postgres.sql(url, "ALTER ROLE app PASSWORD 'the-second-word'")
+        postgres.sql(url, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                          " WHERE usename = 'app'")  # fmt: skip
+        wait_until(lambda: status_of(pods.pod, "/notes/second") == 503)
+        assert pods.pod.probe("/ready")[0] == 200
+        words.write_text("the-second-word\n")
+        wait_until(lambda: status_of(pods.pod, "/notes/second") == 201)
+        postgres.sql(url, "ALTER ROLE app VALID UNTIL 'yesterday'; SELECT pg_terminate_backend(pid)"
+                          " FROM pg_stat_activity WHERE usename = 'app'")  # fmt: skip
+        wait_until(lambda: status_of(pods.pod, "/notes/third") == 503)
+        postgres.sql(url, "ALTER ROLE app VALID UNTIL 'infinity'")
+        wait_until(lambda: status_of(pods.pod, "/notes/third") == 201)
+        assert len(double.effects("/notes/third")) == 1
+        assert "-word" not in pods.pod.stderr()
+
+
+def test_while_the_disk_of_the_database_is_full_nothing_is_begun(double, tmp_path):
+    # Its server runs as somebody who may not look into the folders of tests.
+    place = pathlib.Path(tempfile.mkdtemp(prefix="recourse-disk-"))
+    place.chmod(0o755)
+    with small_disk(place / "disk", "160M") as disk:
+        with Postgres(disk) as postgres:
+            url = postgres.database()
+            assert run_cli("ledger", "migrate", "--ledger", url).returncode == 0
+            with Pods(tmp_path, double, url, ["pod"], more=", wait: 1s") as pods:
+                assert status_of(pods.pod, "/notes/before") == 201
+                fill(disk / "other")
+                told = []
+
+                def is_full():
+                    answer = ask(pods.pod, f"/notes/full-{len(told)}")
+                    told.append((answer.status, answer.outcome))
+                    return answer.status == 503 and answer.outcome == "not_executed"
+
+                wait_until(is_full, lambda: told)
+                last = f"/notes/full-{len(told) - 1}"
+                assert double.effects(last) == []
+                assert rawhttp.call(pods.pod.port, "GET", "/notes/before").status == 200
+                (disk / "other").unlink()
+                wait_until(lambda: status_of(pods.pod, last) == 201)
+                for number in range(len(told)):
+                    assert len(double.effects(f"/notes/full-{number}")) == 1
+                assert pods.pod.verify()["ok"]
