@@ -13,7 +13,7 @@
 #include "policy/import/import_text.h"
 #include "policy/language/loader.h"
 #include "policy/language/policy_builder.h"
-#include "policy/model/mcp_endpoint.h"
+#include "policy/model/endpoint.h"
 #include "policy/model/url.h"
 #include "proxy/config/config.h"
 #include "proxy/config/files.h"
