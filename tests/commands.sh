@@ -106,7 +106,6 @@ run_both() {
   local preset=$1 results=$2 pattern=$3 unit_tests_pid
   run_unit_tests "$@" >"$results/ctest.failures" &
   unit_tests_pid=$!
-  renice -n 10 -p "$unit_tests_pid" >/dev/null
   # Bash lets a job in the background ignore Ctrl-C.
   trap 'pkill -TERM -P "$unit_tests_pid"; exit 130' INT TERM
   e2e "$preset" "$results/e2e.xml" ${pattern:+-k "${pattern//|/ or }"} || e2e_code=$?

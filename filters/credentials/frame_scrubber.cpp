@@ -8,7 +8,7 @@ namespace recourse {
 namespace {
 
 constexpr unsigned char kFinal = 0x80, kReserved = 0x70, kOpcode = 0x0f, kMasked = 0x80;
-constexpr unsigned char kBinary = 2, kClose = 8, kPong = 10;
+constexpr unsigned char kBinary = 2, kCloseFrame = 8, kPong = 10;
 constexpr unsigned char kLengthOf16 = 126, kLengthOf64 = 127, kControlMax = 125;
 
 unsigned char ByteAt(std::string_view text, std::size_t at) {
@@ -48,7 +48,7 @@ bool FrameScrubber::HeaderIsWhole() const {
 bool FrameScrubber::BeginFrame() {
   const unsigned char first = ByteAt(header_, 0), second = ByteAt(header_, 1);
   const unsigned char opcode = first & kOpcode;
-  is_control_ = opcode >= kClose;
+  is_control_ = opcode >= kCloseFrame;
   is_last_ = (first & kFinal) != 0;
   left_ = second & ~kMasked;
   // Reserved bits are an extension's, which may have compressed it; servers mask nothing.

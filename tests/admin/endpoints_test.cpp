@@ -31,7 +31,7 @@ TEST(EndpointsTest, AQueryHasItsParametersOnly) {
 }
 
 TEST(EndpointsTest, WhatChangesStateIsNeverForReadersAndNeverAGet) {
-  for (const Endpoint& endpoint : Endpoints()) {
+  for (const Endpoint& endpoint : AdminEndpoints()) {
     EXPECT_EQ(endpoint.changes(), endpoint.method != "GET");
     if (endpoint.need == Endpoint::Need::kNobody) {
       EXPECT_FALSE(endpoint.changes());

@@ -77,6 +77,8 @@ def test_what_a_server_declares_is_in_force_only_where_the_policy_says_so(tmp_pa
     path.write_text(path.read_text().replace("trust_effects: true", "trust_effects: false"))
     assert imported("--policy", path)[0]["tools"]["create_order"]["undo"] == "undecided"
     more = f"  made: {json.dumps(tool | {'match': 'tools/call tools create_order'})}\n"
+    more += "  taken_back: { match: tools/call tools cancel_order, effect: write,"
+    more += " undo: none, reason: it takes back }\n"
     (tmp_path / "proxy").mkdir()
     with Recourse(tmp_path / "proxy", mcp_policy(fixture.url) + more) as proxy:
         assert any(one["name"] == "create_order" for one in listed())

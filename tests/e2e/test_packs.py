@@ -142,7 +142,7 @@ class World:
 
     def settled_by(self, case):
         tool, backend = self.tool(case), self.backend(case)
-        if "settle" in tool:
+        if tool.get("settle", "none") != "none":
             return "probe"
         at = tool.get("key_at", backend.get("key_at", backend.get("key_header", "none")))
         return "human" if at == "none" else "key"

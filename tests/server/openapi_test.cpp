@@ -60,7 +60,7 @@ TEST(OpenApiTest, DescribesEveryEndpointByItsRow) {
   for (const auto& [path, methods] : At(document, "/paths").members) {
     described += methods.members.size() - (methods.Find("parameters") == nullptr ? 0 : 1);
   }
-  EXPECT_EQ(described, Endpoints().size());
+  EXPECT_EQ(described, AdminEndpoints().size());
   const Json& undo = At(document, "/paths/~1flows~1{id}~1undo");
   EXPECT_EQ(CanonicalJson(At(undo, "/post/security")),
             R"([{"bearer":["repair"]},{"session":["repair"]},{"certificate":["repair"]}])");

@@ -49,7 +49,7 @@ const char* DoubledField(const Headers& headers) {
 HttpResponse NoEndpoint(const std::string& methods) {
   if (methods.empty()) {
     std::string all;
-    for (const Endpoint& endpoint : Endpoints()) {
+    for (const Endpoint& endpoint : AdminEndpoints()) {
       all.append(all.empty() ? "" : ", ").append(endpoint.method).append(" ");
       all.append(endpoint.pattern());
     }

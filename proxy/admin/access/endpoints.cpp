@@ -273,7 +273,7 @@ std::string Endpoint::UnknownParameter(std::string_view name) const {
                        : "'" + std::string(name) + "' is not " + (is_list ? "one of " : "") + known;
 }
 
-std::span<const Endpoint> Endpoints() { return kEndpoints; }
+std::span<const Endpoint> AdminEndpoints() { return kEndpoints; }
 
 std::expected<const Endpoint*, std::string> FindEndpoint(std::string_view method,
                                                          std::string_view path) {

@@ -60,7 +60,7 @@ struct Endpoint {
 };
 
 // Every endpoint; what is not in it does not exist.
-std::span<const Endpoint> Endpoints();
+std::span<const Endpoint> AdminEndpoints();
 
 // The one for a request of `method` to `path`, which is without query. Else the methods that the
 // path takes, separated by ", "; empty: there is no such path.

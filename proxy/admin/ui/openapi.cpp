@@ -147,7 +147,7 @@ void WriteEndpoint(JsonObject& json, const Endpoint& endpoint) {
 
 void WritePaths(JsonObject& json) {
   std::vector<std::pair<std::string_view, std::vector<const Endpoint*>>> by_path;
-  for (const Endpoint& endpoint : Endpoints()) {
+  for (const Endpoint& endpoint : AdminEndpoints()) {
     auto found =
         std::ranges::find(by_path, endpoint.path, [](const auto& one) { return one.first; });
     if (found == by_path.end()) found = by_path.insert(found, {endpoint.path, {}});
