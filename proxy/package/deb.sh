@@ -97,6 +97,7 @@ main() {
   for name in alerts.yaml dashboard.json; do
     put "$HERE/../../helm/recourse/files/$name" "/usr/share/recourse/$name"
   done
+  put "$HERE/../../filters/ledger/verify_export.py" /usr/share/recourse/verify_export.py 755
   put_what_the_binary_tells
   "$BINARY" policy check "$ROOT$POLICY" >/dev/null || fail "the package's own policy has errors"
   depends=$(libraries)

@@ -8,7 +8,7 @@ import pytest
 from support import rawhttp
 from support.postgres import Postgres
 from support.recourse import run_cli
-from test_audit import readers_verifier
+from test_audit import verifier_in
 from test_fleet import Pods, write
 
 TABLES = ("ledger", "stream", "operation", "intent", "flow", "event", "work")
@@ -46,7 +46,7 @@ def test_auditors_check_and_export_all_streams(double, postgres, fresh, tmp_path
     told = {row["number"]: row["event"]["path"] for row in rows if "event" in row}
     for i, answer in enumerate(written):
         assert told[answer.header("Recourse-Event")] == f"/notes/{token}-{i}"
-    check = readers_verifier(tmp_path)
+    check = verifier_in(tmp_path)
     lines = export.encode().splitlines(keepends=True)
     good, said = check(lines)
     assert good and said.count("ok: ") == 2, said

@@ -11,6 +11,7 @@ import shutil
 import signal
 import socket
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -253,10 +254,12 @@ def test_its_completions_are_those_of_the_binary(root, shell):
     assert told and (root / "usr/share" / place).read_text() == told
 
 
-@pytest.mark.parametrize("name", ["alerts.yaml", "dashboard.json"])
-def test_its_alerts_and_dashboard_are_those_of_the_chart(root, name):
-    ours = (ROOT / "helm/recourse/files" / name).read_bytes()
-    assert (root / "usr/share/recourse" / name).read_bytes() == ours
+@pytest.mark.parametrize("ours", ["helm/recourse/files/alerts.yaml",
+                                  "helm/recourse/files/dashboard.json",
+                                  "filters/ledger/verify_export.py"])  # fmt: skip
+def test_what_it_shares_is_that_of_the_tree(root, ours):
+    theirs = root / "usr/share/recourse" / Path(ours).name
+    assert theirs.read_bytes() == (ROOT / ours).read_bytes()
 
 
 def test_the_unit_is_correct_and_confines_the_service(root):
