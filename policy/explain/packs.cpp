@@ -22,11 +22,10 @@ constexpr std::array<std::string_view, 5> kPackColumns{"write", "repeat-safe by"
                                                        "undone by", "class"};
 constexpr std::array<std::string_view, 5> kPackMembers{"write", "repeat_safe_by", "settled_by",
                                                        "undone_by", "class"};
-constexpr std::string_view kByLog = "the ledger";
+constexpr std::string_view kByLog = "ledger";
 constexpr std::string_view kTableHead =
-    "# What the packs know of each write\n\nMade by `recourse pack list --markdown`. Every repeat "
-    "is "
-    "answered from the ledger; a key makes it safe to send\none again whose outcome is unknown. A "
+    "# What the packs know of each write\n\nMade by `recourse pack list --markdown`. The ledger "
+    "answers every repeat; a key makes it safe to send one again\nwhose outcome is unknown. A "
     "class tells what becomes of the effect: who was told of it stays told.\n";
 
 std::string CallText(const Tool& tool) {
@@ -59,16 +58,16 @@ std::string UndoneText(const Tool& tool) {
   }
   if (texts.empty()) return "-";
   std::string out = fmt::format("{}", fmt::join(texts, " or "));
-  return always ? out : out + ", else a human";
+  return always ? out : out + ", else human";
 }
 
 PackRow RowOf(const Policy& policy, const Tool& tool) {
   const KeyRule& key = KeyRuleOf(tool, policy.backends[tool.backend]);
   std::string repeats(kByLog);
-  std::string settles = "a human";
+  std::string settles = "human";
   if (key.at.exists()) {
     repeats = key.at.is_field() ? key.at.name : key.at.AsSelector().text;
-    settles = "the same key";
+    settles = "its key";
   }
   if (tool.settle) settles = ShortText(tool.settle->request);
   if (tool.settled_by) settles = ShortText(tool.settled_by->request);

@@ -35,7 +35,7 @@ def test_what_a_pack_knows_is_told_to_programs_too():
     assert shown["policy"] == PACKS_BY_NAME["resend"].read_text()
     assert shown["writes"] == next(p["writes"] for p in packs if p["name"] == "resend")
     assert shown["writes"][0] | {"undone_by": ""} == {
-        "write": "POST /emails", "repeat_safe_by": "Idempotency-Key", "settled_by": "the same key",
+        "write": "POST /emails", "repeat_safe_by": "Idempotency-Key", "settled_by": "its key",
         "undone_by": "", "class": "externally reversible",
     }  # fmt: skip
 
