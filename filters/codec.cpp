@@ -21,6 +21,8 @@ std::optional<Verdict> Codec::Judge(const Tool&, const Answer&, const CallValues
 
 std::optional<Json> Codec::Output(std::string_view) const { return std::nullopt; }
 
+std::string_view Codec::Spelled(const Tool&, std::string_view) const { return {}; }
+
 bool Codec::Redact(std::string&, const std::vector<Selector>&, std::string_view,
                    std::string&) const {
   return false;

@@ -35,6 +35,9 @@ class Codec {
   // The call that a request to the backend's endpoint makes, by name and arguments. Fails with
   // kMalformedRequest where it is not one call.
   virtual Result<CallBody> Read(const Backend& backend, const HttpRequest& request) const;
+  // The name that a call says, as the policy spells it out, as long as that lives; empty: the tool
+  // has a pattern alone, and what an agent says is in no span.
+  virtual std::string_view Spelled(const Tool& tool, std::string_view called) const;
   // Texts of ours have their places in the body as it is sent, which is not the arguments.
   virtual bool PlacesAreInBody() const { return false; }
   // Why a human may not have the call made with this body; empty: it may. For people.

@@ -1,5 +1,6 @@
 #include "filters/mcp/mcp_codec.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "filters/mcp/mcp_answer.h"
@@ -33,6 +34,10 @@ class OfMcp final : public Codec {
     auto messages = ReadMcpRequest(request.headers, request.body);
     if (!messages || messages->size() != 1) return Malformed("the body is not one message of MCP");
     return TakeReading(messages->front(), request.body);
+  }
+  std::string_view Spelled(const Tool& tool, std::string_view called) const override {
+    const auto found = std::ranges::find(tool.mcp_names, called);
+    return found == tool.mcp_names.end() ? std::string_view() : *found;
   }
   std::string ObjectionToEdit(const Policy& policy, const Backend& backend, std::string_view tool,
                               const HttpRequest& request, const std::string& body) const override;

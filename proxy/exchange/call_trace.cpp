@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "filters/call/codecs.h"
 #include "filters/call/traceparent.h"
 #include "proxy/telemetry/attempt_records.h"
 #include "proxy/telemetry/span_queue.h"
@@ -75,7 +76,7 @@ void CallTrace::End(const RequestRecord& record, std::shared_ptr<const Policy> p
   call.operation = record.operation;
   call.has_tool_error = record.has_tool_error;
   call.rpc = record.rpc;
-  if (call.tool != nullptr) call.mcp_name = NamedByPolicy(*call.tool, record.mcp_tool);
+  if (call.tool != nullptr) call.called = CodecOf(*call.backend).Spelled(*call.tool, record.called);
   call.status = record.status;
   call.is_replayed = record.replayed;
   TellAttempts(call, record, tracer);

@@ -28,7 +28,7 @@ void TrafficTap::MeetHead(const Head& head) {
 // False: it is too much, and what was taken is dropped.
 bool TrafficTap::Take(HeldFor what, std::string_view data, std::string& to) {
   const std::size_t size = to.size() + data.size();
-  const bool is_list = call_.is_mcp && what == HeldFor::kAnswer;
+  const bool is_list = call_.is_message && what == HeldFor::kAnswer;
   if (size <= (is_list ? kSeenListBytesMax : kSeenBodyBytesMax) && hold_.Set(what, size)) {
     to.append(data);
     return true;
@@ -49,7 +49,7 @@ void TrafficTap::TakeAnswerHead(const Head& head) {
     const Field& field = head.fields[i];
     if (field.id == FieldId::kContentType) {
       call_.answer_type = ToLower(std::string(field.value));
-      keeps_answer_ = call_.is_mcp || call_.answer_type.find("json") != std::string::npos;
+      keeps_answer_ = call_.is_message || call_.answer_type.find("json") != std::string::npos;
     }
   }
   for (std::size_t i = 0; i < head.field_count; ++i) {

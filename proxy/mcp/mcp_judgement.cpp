@@ -79,7 +79,7 @@ void NoteMcp(ServedRequest& request, const RouteMatch& match, const McpRequest& 
   request.record.tool = match.tool;
   request.record.effect = match.effect == Effect::kRead ? "read" : "write";
   if (message.kind != McpRequest::Kind::kToolCall) return;
-  request.record.mcp_tool = ShownCallName(message.tool);
+  request.record.called = ShownCallName(message.tool);
   if (match.tool == nullptr) {
     request.worker.unlisted.Count(*match.backend, match.effect, message.method, message.tool);
   }

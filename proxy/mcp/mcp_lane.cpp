@@ -49,7 +49,7 @@ void AskForPlain(Head& head) {
 
 void McpLane::Tap(ServedRequest& request) const {
   StartTap(request);
-  if (request.tap) request.tap->call().is_mcp = true;
+  if (request.tap) request.tap->call().is_message = true;
 }
 
 Task<void> McpLane::JudgeObserved(ServedRequest& request) {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "filters/call/codecs.h"
 #include "filters/call/traceparent.h"
 #include "filters/ledger/model/row_id.h"
 #include "filters/tracing.h"
@@ -50,7 +51,7 @@ void TellMcp(const RequestContext& context, Span& call) {
   if (!context.backend->is_mcp() || !IsEndpointMessage(*context.backend, context.request)) return;
   call.rpc = "tools/call";
   if (context.tool == nullptr || context.reading == nullptr) return;
-  call.mcp_name = NamedByPolicy(*context.tool, context.reading->call_name);
+  call.called = CodecOf(*context.backend).Spelled(*context.tool, context.reading->call_name);
 }
 
 // The span of the call that asked for the approval, as far as its attempts repeat it. It was told

@@ -13,11 +13,6 @@ std::string_view OutcomeOf(const HttpResponse& response) {
   return known == kOutcomes.end() ? std::string_view() : *known;
 }
 
-std::string_view NamedByPolicy(const Tool& tool, std::string_view mcp_tool) {
-  const auto found = std::ranges::find(tool.mcp_names, mcp_tool);
-  return found == tool.mcp_names.end() ? std::string_view() : *found;
-}
-
 void NoteAttempts(const RequestContext& context, SpanIds& ids, RequestRecord& record) {
   record.attempts = context.attempts;
   record.peer.Set(context.peer);

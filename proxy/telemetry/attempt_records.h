@@ -12,10 +12,6 @@ namespace recourse {
 // What an answer's Recourse-Outcome says, as a text that outlives the answer; empty: nothing known.
 std::string_view OutcomeOf(const HttpResponse& response);
 
-// The name of an MCP tool as the policy spells it out, as long as that lives; empty: it has a
-// pattern alone, and what an agent says is in no span.
-std::string_view NamedByPolicy(const Tool& tool, std::string_view mcp_tool);
-
 // Puts attempts, backend address and times of a write that has ended into its record; if it is
 // traced, also the ids of their spans. `ids` are of the thread.
 void NoteAttempts(const RequestContext& context, SpanIds& ids, RequestRecord& record);

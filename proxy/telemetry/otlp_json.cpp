@@ -75,7 +75,7 @@ std::string_view RouteOf(const Span& span) {
 std::string NameOf(const Span& span) {
   if (IsNamedRpc(span)) {
     std::string name(span.rpc);
-    return span.mcp_name.empty() ? name : name.append(" ").append(span.mcp_name);
+    return span.called.empty() ? name : name.append(" ").append(span.called);
   }
   const std::string_view method = KnownMethod(span.method.view());
   std::string name;
@@ -94,7 +94,7 @@ void DescribeTool(const Span& span, Attributes& attributes) {
   const bool is_of_http = span.of == Span::Of::kCall && span.rpc.empty() && span.tool != nullptr;
   if (span.rpc != "tools/call" && !is_of_http) return;
   attributes.Text("gen_ai.operation.name", "execute_tool");
-  attributes.Text("gen_ai.tool.name", is_of_http ? span.tool->name : span.mcp_name);
+  attributes.Text("gen_ai.tool.name", is_of_http ? span.tool->name : span.called);
 }
 
 void Describe(const Span& span, JsonObject& json) {

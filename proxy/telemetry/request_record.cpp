@@ -89,7 +89,7 @@ void RequestLog::Append(const RequestRecord& record, std::chrono::nanoseconds du
   line.ThreeAt(second.size() - 5, static_cast<std::uint64_t>(millis % 1000));
   line.Raw(CommonOf(record));
   line.PlainIfAny<"rpc">(record.rpc);
-  line.PlainIfAny<"mcp_tool">(record.mcp_tool);
+  line.PlainIfAny<"mcp_tool">(record.called);
   line.PlainIfAny<"trace_id">(record.trace_id);
   line.PlainIfAny<"span_id">(record.span_id.view());
   line.PlainIfAny<"event_id">(record.event);

@@ -58,12 +58,12 @@ struct RequestRecord {
   std::string event;
   std::string flow;             // of a write, as FlowLabel() has it
   std::uint64_t operation = 0;  // likewise; 0: none
-  bool has_tool_error = false;  // an MCP tool says that it failed
+  bool has_tool_error = false;  // the tool itself says that it failed
   std::string authority;        // of a CONNECT: its target, whose characters need no escape
   std::string server_name;      // that TLS in its tunnel asked for; likewise
-  std::string_view decision;    // about its tunnel, or what became of an MCP notification
-  std::string_view rpc;         // of MCP: the method that the body names
-  std::string mcp_tool;         // that the body names, fit to be shown
+  std::string_view decision;    // about its tunnel, or what became of a notification
+  std::string_view rpc;         // the method that a message names, of a fixed set
+  std::string called;           // the tool that a message names, fit to be shown
   std::string_view verdict;     // of observe mode
   std::string reason;           // why it would be refused: a slug, ": ", and what it means here
 

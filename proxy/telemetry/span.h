@@ -40,13 +40,13 @@ struct Span {
   const Backend* backend = nullptr;
   MethodText method;
   PeerText peer;
-  std::string_view effect;    // these three are of fixed sets
-  std::string_view error;     // slug; empty: none
-  std::string_view outcome;   // as in Recourse-Outcome
-  std::string event;          // number in the ledger; empty: none
-  std::string flow;           // as FlowLabel() has it; empty: none
-  std::string_view rpc;       // MCP method of a fixed set; empty: it is none
-  std::string_view mcp_name;  // that of the MCP tool, where the policy says it itself
+  std::string_view effect;   // these three are of fixed sets
+  std::string_view error;    // slug; empty: none
+  std::string_view outcome;  // as in Recourse-Outcome
+  std::string event;         // number in the ledger; empty: none
+  std::string flow;          // as FlowLabel() has it; empty: none
+  std::string_view rpc;      // the method of a message, of a fixed set; empty: it is none
+  std::string_view called;   // the tool that it names, where the policy spells it out
   std::uint64_t operation = 0;
   int status = 0;
   int resend_count = 0;

@@ -234,7 +234,7 @@ std::optional<Sighting> SightingOf(const SeenCall& call, const HmacKey& key) {
   made.trace = HashOfText(call.trace_id, key);
   made.agent_key = HashOfText(call.agent_key, key);
   made.is_delivered = call.is_delivered;
-  if (call.is_mcp) return McpSightingOf(call, key, std::move(made));
+  if (call.is_message) return McpSightingOf(call, key, std::move(made));
   made.path = SegmentsOf(call.path, key);
   ValueReader query(key, call.wall_ms, ValueReader::Lists::kWhole);
   if (!call.query.empty()) {

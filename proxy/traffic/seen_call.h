@@ -22,8 +22,8 @@ struct SeenCall {
   bool has_body = false;  // `body` is missing where it is too large or encoded
   std::string answer;     // JSON; empty: it is none, or too large
   std::string answer_type;
-  bool is_mcp = false;  // a message to an MCP server, whose answer may be a stream of events
-  int status = 0;       // of the backend; 0: none came
+  bool is_message = false;  // to an MCP server, whose answer may be a stream of events
+  int status = 0;           // of the backend; 0: none came
   bool is_delivered = false;
 };
 

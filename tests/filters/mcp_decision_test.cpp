@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "filters/mcp/mcp_codec.h"
 #include "policy/language/loader.h"
 
 namespace recourse::mcp_decision_test {
@@ -44,6 +45,17 @@ TEST_F(McpDecisionTest, ThePolicysNameComesBeforeAGlob) {
   const McpDecision other = Of({Request(Kind::kToolCall, "drop_file")}, ToolFacts{true, false});
   EXPECT_EQ(other.tool->name, "write");
   EXPECT_EQ(other.effect, Effect::kWrite);
+}
+
+// Spans live longer than a request, and hold nothing that it said.
+TEST_F(McpDecisionTest, ANameIsShownAsThePolicySpellsItOut) {
+  const McpDecision named = Of({Request(Kind::kToolCall, "read_file")});
+  const std::string said = "read_file";
+  const std::string_view shown = McpCodec().Spelled(*named.tool, said);
+  EXPECT_EQ(shown, "read_file");
+  EXPECT_EQ(shown.data(), named.tool->mcp_names.front().data());
+  const McpDecision by_glob = Of({Request(Kind::kToolCall, "drop_file")});
+  EXPECT_EQ(McpCodec().Spelled(*by_glob.tool, "drop_file"), "");
 }
 
 TEST_F(McpDecisionTest, AToolThatNobodyNamesIsAWriteUnlessATrustedServerSaysOtherwise) {

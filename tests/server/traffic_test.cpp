@@ -111,7 +111,7 @@ SeenCall ToolCall(const std::string& params, const std::string& result) {
   SeenCall call =
       Order(R"({"jsonrpc":"2.0","id":7,"method":"tools/call","params":)" + params + "}");
   call.path = "/mcp";
-  call.is_mcp = true;
+  call.is_message = true;
   call.trace_id = "of the field";
   call.answer = R"({"jsonrpc":"2.0","id":7,)" + result + "}";
   call.answer_type = "application/json";
@@ -165,7 +165,7 @@ TEST(TrafficTest, HowACallOfAnMcpToolEndedIsToldAsAStatus) {
 
 TEST(TrafficTest, AnMcpServersListTellsWhatOnlyReads) {
   SeenCall call = Order(R"({"jsonrpc":"2.0","id":7,"method":"tools/list"})");
-  call.is_mcp = true;
+  call.is_message = true;
   call.answer_type = "application/json";
   call.answer = R"({"jsonrpc":"2.0","id":7,"result":{"tools":[)"
                 R"({"name":"get","annotations":{"readOnlyHint":true}},{"name":"put"}]}})";

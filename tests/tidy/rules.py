@@ -109,11 +109,11 @@ BANNED_PYTHON = [
      "wait for what can be seen, by wait_until() of tests/e2e/support/waiting.py"),
 ]
 
-# All but the code of lanes, connections, network and filters; and the one place that asks.
+# All but the code of exchanges, lanes, connections, network and filters; a protocol's own rooms,
+# and the one place that asks.
 PROTOCOL_HOMES = (
-    r"(?!(filters/(approval|call|chain|credentials|dispatch|idempotency|key|observe|retry|saga|"
-    r"settle|trace)/|filters/\w+\.|proxy/(downstream|lanes|net)/).*\.(cpp|h)$)|"
-    r"filters/call/codecs\.cpp$")
+    r"(?!(filters/|proxy/(downstream|exchange|lanes|net)/).*\.(cpp|h)$)|"
+    r"filters/(mcp|graphql)/|filters/call/codecs\.cpp$")
 
 # (pattern in any text file, where it may stand, what to do instead). The class [/] keeps this file
 # from finding itself.

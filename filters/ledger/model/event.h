@@ -134,7 +134,7 @@ struct Event {
   // Whose answer it may be shown; kNoPrincipal: what Recourse itself sent, or an earlier version.
   Principal principal = kNoPrincipal;
   // What it writes to: backend, path and query. Zeros: an earlier version wrote it, or it is a call
-  // of an MCP tool.
+  // by name.
   Digest resource{};
   // What makes its answer true no more, and what it makes so. Of an event that was begun by an
   // earlier version only what the method tells.
@@ -180,8 +180,8 @@ struct Event {
   std::optional<RenderedRequest> request;
   bool request_left_out = false;
   std::optional<ApprovalFacts> approval;  // of an operation that needed humans
-  // Asks an MCP server how the task stands that it has made of the call (mcp_task.h); as long as
-  // the outcome is not known.
+  // Asks the backend how the task stands that it has made of the call (Codec::AskAboutTask); as
+  // long as the outcome is not known.
   std::optional<RenderedRequest> task;
   // Of a write that `before` was read for, until it is undone or had no effect.
   std::optional<StateKept> state;

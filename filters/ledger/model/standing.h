@@ -30,7 +30,7 @@ enum class WriteKind : std::uint8_t {
   kPatch = 3,
   kPost = 4,
   kOther = 5,  // another method
-  kCall = 6,   // of an MCP tool
+  kCall = 6,   // of a tool by its name
 };
 WriteKind KindOfMethod(std::string_view method);
 // Methods that may be made again without harm.
