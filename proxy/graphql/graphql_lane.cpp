@@ -81,16 +81,9 @@ Task<bool> GraphqlLane::Run(Exchange& exchange) {
 
 Task<bool> GraphqlLane::Post(Exchange& exchange) {
   ServedRequest& request = exchange.request;
-  const Head& head = request.head;
-  if (head.body == BodyKind::kLength && head.content_length > limits::kWriteBodyBytesMax) {
-    co_return co_await Refuse(exchange, ErrorCode::kRequestTooLarge,
-                              "the body of a GraphQL request may have at most 8 MiB");
-  }
-  // Reading the body overwrites the head, and what it says is needed after that.
-  exchange.body.KeepHead();
-  request.route.query = QueryOf(head);
   BodyReservation room(request.services, request.Payer(), exchange.client);
-  auto body = co_await ReadWholeBody(exchange, room);
+  auto body = co_await ReadEndpointBody(exchange, room,
+                                        "the body of a GraphQL request may have at most 8 MiB");
   if (exchange.reply.is_cut()) co_return false;
   if (!body) {
     co_return co_await Refuse(exchange, body.error().code(), std::string(body.error().detail()));
@@ -137,19 +130,7 @@ Task<void> GraphqlLane::JudgeObserved(ServedRequest& request) {
     request.observation->Refuse(*decision.refusal);
     co_return;
   }
-  if (decision.effect == Effect::kRead) {
-    const auto observed = std::exchange(request.observation, nullptr);
-    if (observed->refusal()) NoteRefusal(request, backend.endpoint, *observed->refusal());
-    co_return;
-  }
-  context.tool = decision.tool;
-  if (decision.tool != nullptr) {
-    context.tool_name = decision.tool->name;
-    context.guarded = true;
-  }
-  if (const std::string why = request.caller.WhyNobody(); context.guarded && !why.empty()) {
-    request.observation->Refuse(CallRefusal(ErrorCode::kCallerUnknown, why));
-  }
+  (void)ObserveAs(request, decision.tool, decision.effect);
 }
 
 }  // namespace recourse

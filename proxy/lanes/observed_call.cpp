@@ -1,5 +1,7 @@
 #include "proxy/lanes/observed_call.h"
 
+#include <utility>
+
 #include "filters/call/traceparent.h"
 #include "proxy/exchange/observation.h"
 #include "proxy/lanes/write_call.h"
@@ -45,6 +47,26 @@ void StartTap(ServedRequest& request) {
 bool TakeObserved(ServedRequest& request, const BodyDecoder::Piece& piece) {
   request.observation->TakeRequest(piece);
   return request.route.judge != nullptr && piece.end == BodyDecoder::End::kComplete;
+}
+
+bool ObserveAs(ServedRequest& request, const Tool* tool, Effect effect) {
+  RequestContext& context = request.observation->context();
+  if (effect == Effect::kRead) {
+    const auto observed = std::exchange(request.observation, nullptr);
+    if (observed->refusal()) {
+      NoteRefusal(request, observed->context().backend->endpoint, *observed->refusal());
+    }
+    return false;
+  }
+  context.tool = tool;
+  if (tool != nullptr) {
+    context.tool_name = tool->name;
+    context.guarded = true;
+  }
+  if (const std::string why = request.caller.WhyNobody(); context.guarded && !why.empty()) {
+    request.observation->Refuse(CallRefusal(ErrorCode::kCallerUnknown, why));
+  }
+  return true;
 }
 
 void NoteRefusal(ServedRequest& request, std::string_view path, const CallRefusal& refusal) {

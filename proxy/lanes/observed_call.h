@@ -21,6 +21,10 @@ void StartTap(ServedRequest& request);
 // look at the whole.
 [[nodiscard]] bool TakeObserved(ServedRequest& request, const BodyDecoder::Piece& piece);
 
+// The body has said what a call to an endpoint is. False: it only asks, and is not observed any
+// more.
+bool ObserveAs(ServedRequest& request, const Tool* tool, Effect effect);
+
 // What enforce would have said to a call that is not observed.
 void NoteRefusal(ServedRequest& request, std::string_view path, const CallRefusal& refusal);
 

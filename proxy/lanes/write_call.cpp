@@ -156,6 +156,18 @@ Task<Result<std::string>> ReadWholeBody(Exchange& exchange, BodyReservation& roo
   co_return body;
 }
 
+Task<Result<std::string>> ReadEndpointBody(Exchange& exchange, BodyReservation& room,
+                                           std::string_view too_large) {
+  const Head& head = exchange.request.head;
+  if (head.body == BodyKind::kLength && head.content_length > limits::kWriteBodyBytesMax) {
+    co_return std::unexpected(Error(ErrorCode::kRequestTooLarge, too_large));
+  }
+  // Reading the body overwrites the head, and what it says is needed after that.
+  exchange.body.KeepHead();
+  exchange.request.route.query = QueryOf(head);
+  co_return co_await ReadWholeBody(exchange, room);
+}
+
 // A client that was gone by the time its answer was there has not been answered: what it sends next
 // under another trace is a retry.
 Task<bool> EndWrite(Exchange& exchange, bool kept, std::optional<AttemptId> answered) {

@@ -15,6 +15,11 @@ namespace recourse {
 // is taken after the refusal then. Where the reply is cut, the client cannot be told so.
 Task<Result<std::string>> ReadWholeBody(Exchange& exchange, BodyReservation& room);
 
+// The body of a POST to an endpoint, where it says what the call is; the query and the head stay at
+// hand. Fails likewise; `too_large` says what may have at most 8 MiB.
+Task<Result<std::string>> ReadEndpointBody(Exchange& exchange, BodyReservation& room,
+                                           std::string_view too_large);
+
 // The call of the request as its route has it, without its body. Before that is read.
 void FillContext(ServedRequest& request, RequestContext& context);
 

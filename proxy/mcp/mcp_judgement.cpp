@@ -111,20 +111,8 @@ Task<void> JudgeObservedMcp(ServedRequest& request, const ToolCatalog& tools) {
   match.effect = decision.effect;
   NoteMcp(request, match, first);
   if (request.tap && decision.tool != nullptr) request.tap->call().tool = decision.tool->name;
-  if (decision.effect == Effect::kRead) {
-    const auto observed = std::exchange(request.observation, nullptr);
-    if (observed->refusal()) NoteRefusal(request, match.backend->endpoint, *observed->refusal());
-    co_return;
-  }
+  if (!ObserveAs(request, decision.tool, decision.effect)) co_return;
   context.reading = std::move(post.reading);
-  context.tool = decision.tool;
-  if (decision.tool != nullptr) {
-    context.tool_name = decision.tool->name;
-    context.guarded = true;
-  }
-  if (const std::string why = request.caller.WhyNobody(); context.guarded && !why.empty()) {
-    request.observation->Refuse(CallRefusal(ErrorCode::kCallerUnknown, why));
-  }
   if (decision.is_denied) {
     request.observation->Refuse(
         CallRefusal(ErrorCode::kDenied, "no tool of the policy matches this call"));

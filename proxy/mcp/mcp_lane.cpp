@@ -115,21 +115,14 @@ Task<bool> McpLane::Stream(Exchange& exchange) {
 
 Task<bool> McpLane::Post(Exchange& exchange) {
   ServedRequest& request = exchange.request;
-  const Head& head = request.head;
-  if (head.body == BodyKind::kLength && head.content_length > limits::kWriteBodyBytesMax) {
-    co_return co_await RefuseMcp(exchange, ErrorCode::kRequestTooLarge,
-                                 "the body of an MCP message may have at most 8 MiB");
-  }
-  // Reading the body overwrites the head, and what it says is needed after that.
-  exchange.body.KeepHead();
-  request.route.query = QueryOf(head);
   BodyReservation room(request.services, request.Payer(), exchange.client);
-  auto body = co_await ReadWholeBody(exchange, room);
+  auto body = co_await ReadEndpointBody(exchange, room,
+                                        "the body of an MCP message may have at most 8 MiB");
   if (exchange.reply.is_cut()) co_return false;
   if (!body) {
     co_return co_await RefuseMcp(exchange, body.error().code(), std::string(body.error().detail()));
   }
-  request.record.bytes_in += head.size + body->size();
+  request.record.bytes_in += request.head.size + body->size();
   co_return co_await Execute(exchange, room, std::move(*body));
 }
 
