@@ -71,34 +71,31 @@ void SettleQueue::Add(Event event, std::shared_ptr<const Policy> policy) {
   entry.policy = std::move(policy);
   entry.history.since = now;
   // An agent that was given a task asks about it by himself.
-  entry.next_at = entry.task ? now + TaskPause(entry.task->pace, 1, Jitter(random_)) : now;
+  const MonoTime next = entry.task ? now + TaskPause(entry.task->pace, 1, Jitter(random_)) : now;
   const std::uint64_t operation = entry.event.operation;
   if (entry.task) tasks_.emplace(entry.task->name, operation);
-  due_.emplace(entry.next_at, operation);
+  due_.Set(operation, next);
   entries_.emplace(operation, std::move(entry));
   size_ = entries_.size();
 }
 
-void SettleQueue::TakeFromQueues(const SettleEntry& entry) {
-  const Due due{entry.next_at, entry.event.operation};
-  due_.erase(due);
+void SettleQueue::TakeFromCrowd(const SettleEntry& entry) {
   const auto crowd = crowded_.find(entry.event.backend);
   if (crowd == crowded_.end()) return;
-  crowd->second.erase(due);
+  crowd->second.erase({NextOf(entry), entry.event.operation});
   if (crowd->second.empty()) crowded_.erase(crowd);
 }
 
-void SettleQueue::SetNext(SettleEntry& entry, MonoTime at) {
-  TakeFromQueues(entry);
-  entry.next_at = at;
-  due_.emplace(at, entry.event.operation);
+void SettleQueue::SetNext(const SettleEntry& entry, MonoTime at) {
+  TakeFromCrowd(entry);
+  due_.Set(entry.event.operation, at);
+  if (due_.IsTaken(entry.event.operation)) due_.PutBack(entry.event.operation);
 }
 
 void SettleQueue::Reschedule(SettleEntry& entry, const SettleRule& rule) {
   entry.is_probing = false;
   const MonoTime now = clock_.Now();
-  entry.next_at = now + ProbePause(rule, entry.history, now, Jitter(random_));
-  due_.emplace(entry.next_at, entry.event.operation);
+  SetNext(entry, now + ProbePause(rule, entry.history, now, Jitter(random_)));
   TellWhoCannotWait(entry, rule);
 }
 
@@ -107,7 +104,8 @@ void SettleQueue::Forget(std::uint64_t operation, Settled what) {
   if (at == entries_.end()) return;
   SettleEntry entry = std::move(at->second);
   answers_bytes_ -= SizeOf(entry.event);
-  TakeFromQueues(entry);
+  TakeFromCrowd(entry);
+  due_.Forget(operation);
   if (entry.task) {
     const auto [first, last] = tasks_.equal_range(entry.task->name);
     tasks_.erase(
@@ -135,7 +133,7 @@ bool SettleQueue::Await(std::uint64_t operation, SettleWaiter waiter) {
   }
   entry->waiters.push_back(std::move(waiter));
   waiting_.insert(operation);
-  if (!entry->is_probing) SetNext(*entry, std::min(entry->next_at, std::max(now, earliest)));
+  if (!entry->is_probing) SetNext(*entry, std::min(NextOf(*entry), std::max(now, earliest)));
   return true;
 }
 
@@ -150,7 +148,7 @@ void SettleQueue::TellWhoCannotWait(SettleEntry& entry, const SettleRule& rule) 
   const MonoTime provable =
       may_be_proven ? entry.history.since + *rule.absent_after : MonoTime::max();
   std::erase_if(entry.waiters, [&](const SettleWaiter& waiter) {
-    if (provable < waiter.deadline && entry.next_at < waiter.deadline) return false;
+    if (provable < waiter.deadline && NextOf(entry) < waiter.deadline) return false;
     TellWaiter(waiter, entry.task ? Settled::kLost : Settled::kNo);
     return true;
   });
@@ -192,21 +190,23 @@ void SettleQueue::StartDue(const std::function<void(SettleEntry&)>& start) {
     start(*entry);
   }
   const MonoTime now = clock_.Now();
-  for (std::size_t looked = 0; looked < limits::kSettleScanMax && !due_.empty() &&
-                               active_ < limits::kProbesAtOnceMax && due_.begin()->first <= now;
-       ++looked) {
-    SettleEntry& entry = entries_.at(due_.begin()->second);
-    if (probing_[entry.event.backend] < limits::kProbesPerBackendMax) {
+  for (std::size_t looked = 0;
+       looked < limits::kSettleScanMax && active_ < limits::kProbesAtOnceMax; ++looked) {
+    const auto operation = due_.Take(now);
+    if (!operation) break;
+    SettleEntry& entry = entries_.at(*operation);
+    const auto probing = probing_.find(entry.event.backend);
+    if (probing == probing_.end() || probing->second < limits::kProbesPerBackendMax) {
       start(entry);
     } else {
       // One backend that hangs must not hold up the others.
-      crowded_[entry.event.backend].insert(due_.extract(due_.begin()));
+      crowded_[entry.event.backend].emplace(NextOf(entry), *operation);
     }
   }
 }
 
 void SettleQueue::Begin(SettleEntry& entry) {
-  TakeFromQueues(entry);
+  TakeFromCrowd(entry);
   entry.is_probing = true;
   ++probing_[entry.event.backend];
   ++active_;
@@ -219,8 +219,8 @@ void SettleQueue::End(const std::string& backend) {
 
 std::optional<MonoTime> SettleQueue::next() const {
   if (entries_.empty()) return std::nullopt;
-  if (due_.empty() || active_ >= limits::kProbesAtOnceMax) return MonoTime::max();
-  return due_.begin()->first;
+  if (active_ >= limits::kProbesAtOnceMax) return MonoTime::max();
+  return due_.next().value_or(MonoTime::max());
 }
 
 }  // namespace recourse

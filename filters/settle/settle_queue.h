@@ -18,6 +18,7 @@
 #include "filters/outcome_resolver.h"
 #include "filters/settle/probe.h"
 #include "proxy/base/clock.h"
+#include "proxy/base/due_queue.h"
 #include "proxy/base/executor.h"
 #include "proxy/base/random.h"
 #include "proxy/base/task.h"
@@ -44,7 +45,6 @@ struct SettleEntry {
   std::optional<WatchedTask> task;
   std::shared_ptr<const Policy> policy;  // that the operation began under
   ProbeHistory history;
-  MonoTime next_at;
   MonoTime probed_at{};  // end of the last probe
   bool is_probing = false;
   std::vector<SettleWaiter> waiters;
@@ -65,7 +65,8 @@ class SettleQueue {
 
   // A later attempt replaces what is known of an earlier one. Does nothing when this is full.
   void Add(Event event, std::shared_ptr<const Policy> policy);
-  void SetNext(SettleEntry& entry, MonoTime at);
+  void SetNext(const SettleEntry& entry, MonoTime at);
+  MonoTime NextOf(const SettleEntry& entry) const { return due_.TimeOf(entry.event.operation); }
   // Probed once more when `rule` says so; who cannot wait until then is told.
   void Reschedule(SettleEntry& entry, const SettleRule& rule);
   void Forget(std::uint64_t operation, Settled what);
@@ -92,14 +93,14 @@ class SettleQueue {
 
   // What has been due for longest and may be probed now; null when nothing may.
   SettleEntry* LongestCrowdedOut();
-  void TakeFromQueues(const SettleEntry& entry);
+  void TakeFromCrowd(const SettleEntry& entry);
   void TellWhoCannotWait(SettleEntry& entry, const SettleRule& rule);
 
   const Clock& clock_;
   Random& random_;
   std::atomic<std::size_t> size_{0};
   std::map<std::uint64_t, SettleEntry> entries_;
-  std::set<Due> due_;  // entries that are neither being probed nor crowded out
+  DueQueue<std::uint64_t> due_;  // its keys; taken: they are being probed, or crowded out
   // By backend; no set is empty.
   std::map<std::string, std::set<Due>> crowded_;
   std::set<std::uint64_t> waiting_;             // entries with waiters

@@ -112,7 +112,7 @@ Task<void> SettleWorker::TakeNews(ServerReport news) {
     entry.task->pace = report.pace;
     const MonoTime later =
         parts_.clock.Now() + std::max(3 * report.pace.poll, Millis(limits::kTaskAskedFor));
-    if (!entry.is_probing && entry.waiters.empty() && entry.next_at < later)
+    if (!entry.is_probing && entry.waiters.empty() && queue_.NextOf(entry) < later)
       queue_.SetNext(entry, later);
     co_return;
   }
@@ -123,7 +123,7 @@ Task<void> SettleWorker::TakeNews(ServerReport news) {
   if (!transition) {
     // Its result has to be asked for: by the agent next, else by us.
     const MonoTime soon = parts_.clock.Now() + limits::kProbeBackoffFirst;
-    if (!entry.is_probing && soon < entry.next_at) queue_.SetNext(entry, soon);
+    if (!entry.is_probing && soon < queue_.NextOf(entry)) queue_.SetNext(entry, soon);
     co_return;
   }
   // Whether the agent gets what passes is not known yet: it counts as not answered.
