@@ -1,11 +1,13 @@
 // What a plan makes of the tables, as values: the new rows of each, beside the rows of the log.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "filters/ledger/postgres/read_rows.h"
@@ -40,6 +42,45 @@ struct Changes {
   std::map<Uuid, std::uint64_t> marks;   // rows of effects, and operations that a human refused
   std::vector<WorkChange> work;
   std::vector<LogColumns> log;
+};
+
+// What waits longer than a call and is this process's to do: as far as it knows, as another one may
+// have taken some of that since. One thread.
+class PgOwnWork {
+ public:
+  using Name = std::pair<WorkKind, std::uint64_t>;
+  // Of one batch: whether it is done with that, or made.
+  using Changed = std::map<Name, bool>;
+
+  static void Add(const std::vector<WorkChange>& changes, Changed& to) {
+    for (const WorkChange& change : changes) {
+      bool& is_done = to.try_emplace({change.kind, change.subject}, true).first->second;
+      is_done = is_done && change.is_done;
+    }
+  }
+  std::size_t size() const { return all_.size(); }
+  std::size_t SizeAfter(const Changed& changed) const {
+    std::size_t size = all_.size();
+    for (const auto& [name, is_done] : changed) {
+      const bool is_known = all_.contains(name);
+      if (is_done && is_known) --size;
+      if (!is_done && !is_known) ++size;
+    }
+    return size;
+  }
+  void Apply(const Changed& changed) {
+    for (const auto& [name, is_done] : changed) {
+      if (is_done) {
+        all_.erase(name);
+      } else {
+        all_.insert(name);
+      }
+    }
+  }
+  void Become(std::set<Name> all) { all_ = std::move(all); }
+
+ private:
+  std::set<Name> all_;
 };
 
 // Whether who writes the row is the one who sends. A word that comes too late is remembered beside

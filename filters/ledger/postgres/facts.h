@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "filters/ledger/postgres/changes.h"
 #include "filters/ledger/postgres/read_rows.h"
 #include "filters/ledger/replay_counts.h"
 #include "filters/ledger/rules/known.h"
@@ -26,7 +27,8 @@ struct LocalFacts {
   ReplayCounts replays{};
   std::size_t open = 0;      // operations of this process that are not over
   bool is_restored = false;  // the database went back, and nobody has accepted that: begins nothing
-  std::size_t owned = 0;     // work that waits longer than a call, and is this process's; at least
+  PgOwnWork work{};
+  bool is_taking = false;                // work of a dead process is becoming this one's
   std::shared_ptr<SendPermit> permit{};  // of what its stream begins; null: it needs none
   std::array<std::uint64_t, kQuotaKindCount> quota_refusals{};
   SharedLedgerCounts shared{};  // but for takeovers, and whether it is up

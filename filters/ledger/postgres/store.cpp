@@ -182,6 +182,7 @@ void PgStore::TidyStreams() {
 void PgStore::LeaveStream() {
   stream_ = 0;
   open_.clear();
+  local_.work.Become({});
   local_.open = 0;
   connection_.reset();
 }
@@ -286,9 +287,11 @@ void PgStore::Encode(std::vector<PlannedRows>& plans, const std::vector<NoteRow>
       note(row, {RowKind::kPolicy, id, 1, local_.WallMs(), built.chain});
     });
   }
+  built.left = built.open.size() + local_.work.SizeAfter(built.work) + (local_.is_taking ? 1 : 0);
 }
 
 void PgStore::Track(const PlannedRows& planned, Built& built) {
+  PgOwnWork::Add(planned.changes.work, built.work);
   for (const RowWrite& write : planned.plan->writes) {
     const auto* const event = std::get_if<EventWrite>(&write);
     if (event == nullptr) continue;
@@ -315,7 +318,7 @@ std::optional<BatchEnd> PgStore::CommitAtOnce(std::vector<PlannedRows>& plans,
                 .old_head = UnpackRowId(head_).number,
                 .head = UnpackRowId(built.head).number,
                 .low = LowOf(built),
-                .open = built.open.size() + local_.owned,
+                .open = built.left,
                 .chain = built.chain,
                 .begins = std::ranges::any_of(plans, &PlannedRows::begins)},
                PgReadAndMadeOf(plans));
@@ -348,7 +351,7 @@ BatchEnd PgStore::CommitLocked(std::vector<PlannedRows>& plans, const std::vecto
                                   .Int(AsInt(UnpackRowId(built.head).number))
                                   .Bytes(AsView(built.chain))
                                   .Int(AsInt(LowOf(built)))
-                                  .Int(AsInt(built.open.size() + local_.owned)));
+                                  .Int(AsInt(built.left)));
   connection_->Queue(kPgCommit);
   const auto done = connection_->Run();
   if (done) {
@@ -397,6 +400,7 @@ void PgStore::Adopt(Built built) {
   chain_ = built.chain;
   open_ = std::move(built.open);
   local_.open = open_.size();
+  local_.work.Apply(built.work);
   written_ = std::move(built.rows);
   written_place_ = built.place;
 }

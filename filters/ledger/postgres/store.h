@@ -96,6 +96,8 @@ class PgStore {
     std::uint64_t place = 0;  // of the row before its first
     Digest chain{};
     std::map<std::uint64_t, std::uint64_t> open;  // by operation, the row that says so
+    PgOwnWork::Changed work;
+    std::size_t left = 0;  // if this process died: what it sends, and what else is its to do
     std::map<std::uint64_t, std::string> rows;
   };
 

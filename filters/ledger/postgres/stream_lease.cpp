@@ -1,14 +1,18 @@
 #include "filters/ledger/postgres/stream_lease.h"
 
-#include <algorithm>
 #include <chrono>
+#include <set>
+#include <utility>
 
+#include "filters/ledger/model/row_id.h"
 #include "filters/ledger/postgres/schema.h"
 
 namespace recourse {
 namespace {
 
 constexpr PgStatement kOwned{"owned", "SELECT count(*) FROM work WHERE owner = $1::bigint"};
+constexpr PgStatement kOwnedWork{
+    "owned_work", "SELECT kind::bigint, stream, number FROM work WHERE owner = $1::bigint"};
 // Whoever lists the streams next takes over what is left of it.
 constexpr PgStatement kHandOver{
     "hand_over",
@@ -17,15 +21,6 @@ constexpr PgStatement kHandOver{
     " WHERE stream = $1::bigint AND state = 1"};
 
 constexpr PgStatement kHeld{"held", "SELECT held FROM stream WHERE stream = $1::bigint"};
-
-std::size_t NewWorkIn(const std::vector<PlannedRows>& plans) {
-  std::ptrdiff_t count = 0;
-  for (const PlannedRows& planned : plans) {
-    count += std::ranges::count_if(planned.changes.work,
-                                   [](const WorkChange& change) { return !change.is_done; });
-  }
-  return static_cast<std::size_t>(count);
-}
 
 }  // namespace
 
@@ -38,10 +33,8 @@ void PgStreamLease::Take() {
   local_.permit = std::shared_ptr<SendPermit>(guard_, &guard_->guard);
 }
 
-// What is done is counted with the next beat.
 BatchEnd PgStreamLease::Commit(std::vector<PlannedRows>& plans, const std::vector<NoteRow>& notes) {
   sent_ = BootClock::now();
-  local_.owned += NewWorkIn(plans);
   const BatchEnd end = store_.Commit(plans, notes);
   said_open_ = has_open();
   return end;
@@ -49,7 +42,7 @@ BatchEnd PgStreamLease::Commit(std::vector<PlannedRows>& plans, const std::vecto
 
 void PgStreamLease::End() {
   if (guard_ != nullptr) guard_->guard.End();
-  local_.owned = 0;
+  local_.is_taking = false;
   said_open_ = false;
 }
 
@@ -58,11 +51,24 @@ BootClock::duration PgStreamLease::BeatIn(bool is_taking) const {
   return due.value_or(sent_ + std::chrono::seconds(kSignOfLifeS)) - BootClock::now();
 }
 
+// What others have taken or done since is found by its number.
 bool PgStreamLease::CountWork(bool is_taking) {
-  store_.connection().Queue(kOwned, PgArguments().Int(static_cast<std::int64_t>(stream_)));
-  const auto owned = store_.connection().Run();
-  if (!owned) return false;
-  local_.owned = owned->front().Number(0, 0) + (is_taking ? 1 : 0);
+  local_.is_taking = is_taking;
+  const PgArguments own = PgArguments().Int(AsInt(stream_));
+  store_.connection().Queue(kOwned, own);
+  const auto count = store_.connection().Run();
+  if (!count) return false;
+  if (count->front().Number(0, 0) == local_.work.size()) return true;
+  store_.connection().Queue(kOwnedWork, own);
+  const auto rows = store_.connection().Run();
+  if (!rows) return false;
+  std::set<PgOwnWork::Name> work;
+  for (int row = 0; row < rows->front().size(); ++row) {
+    const auto stream = static_cast<std::uint32_t>(rows->front().Int(row, 1));
+    work.emplace(static_cast<WorkKind>(rows->front().Int(row, 0)),
+                 PackRowId({stream, rows->front().Number(row, 2)}));
+  }
+  local_.work.Become(std::move(work));
   return true;
 }
 

@@ -26,7 +26,8 @@ class PgStreamLease {
   // How long until an empty batch has to go: soon while something is open, or `is_taking`, as a
   // dead process is being taken over; else once in a while, as a sign of life for people.
   BootClock::duration BeatIn(bool is_taking) const;
-  // Counts what waits longer than a call and is this process's to do. False: the database is away.
+  // Finds out what waits longer than a call and is this process's to do. False: the database is
+  // away.
   bool CountWork(bool is_taking);
   // While the ledger is restored: whether somebody has accepted that by now.
   void LookRestored();
@@ -38,7 +39,9 @@ class PgStreamLease {
     KernelWatchdog watchdog;
     SendGuard guard{watchdog};
   };
-  bool has_open() const { return !store_.open().empty() || local_.owned > 0; }
+  bool has_open() const {
+    return !store_.open().empty() || local_.work.size() > 0 || local_.is_taking;
+  }
 
   LocalFacts& local_;
   PgStore& store_;
