@@ -27,6 +27,7 @@ namespace recourse {
 namespace {
 
 constexpr int kPatienceSeconds = 10;
+constexpr std::string_view kNotAPort = "--probes is not HOST:PORT";
 
 struct FetchedHead {
   std::string failure;
@@ -77,7 +78,7 @@ Check LookAtReady(const std::string& probes) {
   ReadyFacts facts;
   const auto place = PlaceAt(probes);
   auto got = place ? Fetch(*place, {"GET", "/ready", {}, {}}, kPatienceSeconds)
-                   : std::unexpected("--probes is not HOST:PORT");
+                   : std::unexpected(std::string(kNotAPort));
   if (!got) {
     facts.failure = got.error();
   } else {
@@ -85,6 +86,21 @@ Check LookAtReady(const std::string& probes) {
     facts.text = std::move(got->body);
   }
   return JudgeReady(facts);
+}
+
+Check LookAtOperator(const ApiClient& client) {
+  OperatorFacts facts;
+  const auto text = Call(client, "GET", "/session");
+  const auto session = text ? ParseJson(*text) : Result<Json>(std::unexpected(Error()));
+  if (!text || !session) {
+    facts.failure = text ? std::string(kNotUnderstood) : text.error();
+    return JudgeOperator(facts);
+  }
+  facts.name = Printable(*session, "name");
+  if (const Json* const roles = session->Find("roles"); roles != nullptr) {
+    for (const Json& role : roles->items) facts.roles.push_back(role.text);
+  }
+  return JudgeOperator(facts);
 }
 
 BackendFacts FactsOfBackend(const Backend& backend) {
@@ -141,27 +157,33 @@ std::uint64_t FilesMax() {
   return ::getrlimit(RLIMIT_NOFILE, &files) == 0 ? files.rlim_max : 0;
 }
 
-Check LookAtTraces(const ApiClient& client) {
+// Of /metrics, which needs no token; nullopt: the line is not there.
+std::optional<std::uint64_t> CountIn(std::string_view metrics, std::string_view series) {
+  const std::string line = fmt::format("\n{} ", series);
+  const auto at = metrics.find(line);
+  if (at == std::string_view::npos) return std::nullopt;
+  const std::string_view digits = metrics.substr(at + line.size());
+  std::uint64_t value = 0;
+  const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  return read.ec == std::errc() ? std::optional(value) : std::nullopt;
+}
+
+Check LookAtTraces(const std::string& probes) {
   TraceFacts facts;
-  if (client.token_file.empty() && client.cert_file.empty()) {
-    facts.why = "who may ask is not given";
+  const auto place = PlaceAt(probes);
+  auto got = place ? Fetch(*place, {"GET", "/metrics", {}, {}}, kPatienceSeconds)
+                   : std::unexpected(std::string(kNotAPort));
+  if (!got) {
+    facts.why = got.error();
     return JudgeTraces(facts);
   }
-  const auto text = Call(client, "GET", "/status");
-  const auto status = text ? ParseJson(*text) : Result<Json>(std::unexpected(Error()));
-  const Json* const counts = status ? status->Find("flow_counts") : nullptr;
-  if (counts == nullptr) {
-    facts.why = text ? std::string(kNotUnderstood) : text.error();
-    facts.is_refused = true;
-    return JudgeTraces(facts);
+  const auto named = CountIn(got->body, R"(recourse_flow_writes_total{flow="named"})");
+  const auto alone = CountIn(got->body, R"(recourse_flow_writes_total{flow="own"})");
+  if (named && alone) {
+    facts.writes = {*named + *alone, *alone};
+  } else {
+    facts.why = "its /metrics counts no writes by flow";
   }
-  const auto number = [counts](std::string_view name) {
-    const std::string digits = Printable(*counts, name);
-    std::uint64_t value = 0;
-    (void)std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    return value;
-  };
-  facts.writes = {number("writes"), number("without_trace")};
   return JudgeTraces(facts);
 }
 
@@ -199,6 +221,9 @@ std::vector<Check> Examine(const Setup& setup, const ApiClient& client) {
   checks.push_back(LookAtPort("--listen", setup.listen, kAgentsPort));
   checks.push_back(LookAtPort("--admin", client.address, kAdminPort));
   checks.push_back(LookAtReady(setup.probes));
+  if (!client.token_file.empty() || !client.cert_file.empty()) {
+    checks.push_back(LookAtOperator(client));
+  }
   const Policy none;
   const Policy& policy = loaded.ok() ? *loaded.policy : none;
   std::vector<std::pair<std::string, std::chrono::seconds>> dates;
@@ -215,7 +240,7 @@ std::vector<Check> Examine(const Setup& setup, const ApiClient& client) {
   checks.push_back(JudgeFiles(FilesMax(), setup.connections));
   checks.push_back(JudgeClock(IsClockSynchronized(), dates));
   checks.push_back(JudgeProxyVariables(ProxyVariablesHere(), setup.listen, policy));
-  checks.push_back(LookAtTraces(client));
+  checks.push_back(LookAtTraces(setup.probes));
   return checks;
 }
 

@@ -81,6 +81,16 @@ Check JudgeReady(const ReadyFacts& facts) {
                  std::move(text), is_whole ? "" : "mend that and restart");
 }
 
+Check JudgeOperator(const OperatorFacts& facts) {
+  if (!facts.failure.empty()) {
+    return CheckOf("operator", {}, Check::Verdict::kBad, facts.failure,
+                   "name the file that `recourse run` has as --admin-token-file, or a token of "
+                   "somebody in --operators");
+  }
+  return CheckOf("operator", facts.name, Check::Verdict::kGood,
+                 fmt::format("may {}", fmt::join(facts.roles, ", ")));
+}
+
 Check JudgeBackend(const Backend& backend, const BackendFacts& facts) {
   const auto made = [&](Check::Verdict verdict, std::string found, std::string mend = {}) {
     return CheckOf("backend", SubjectOf(backend), verdict, std::move(found), std::move(mend));
@@ -210,9 +220,8 @@ Check JudgeProxyVariables(const std::vector<std::pair<std::string, std::string>>
 
 Check JudgeTraces(const TraceFacts& facts) {
   if (!facts.writes) {
-    return CheckOf("traces", {},
-                   facts.is_refused ? Check::Verdict::kBad : Check::Verdict::kNotLooked, facts.why,
-                   "give --admin-token-file FILE of `recourse run`");
+    return CheckOf("traces", {}, Check::Verdict::kNotLooked, facts.why,
+                   "name --probes of `recourse run`");
   }
   const auto [writes, alone] = *facts.writes;
   if (writes == 0) {

@@ -33,6 +33,14 @@ struct ReadyFacts {
 };
 Check JudgeReady(const ReadyFacts& facts);
 
+// Whoever the command's credentials are.
+struct OperatorFacts {
+  std::string failure;  // they are not taken
+  std::string name;
+  std::vector<std::string> roles;
+};
+Check JudgeOperator(const OperatorFacts& facts);
+
 struct BackendFacts {
   std::vector<std::string> addresses;  // that its name leads to
   std::string resolve_failure;
@@ -72,7 +80,6 @@ Check JudgeProxyVariables(const std::vector<std::pair<std::string, std::string>>
 struct TraceFacts {
   std::optional<std::pair<std::uint64_t, std::uint64_t>> writes;
   std::string why;
-  bool is_refused = false;  // somebody was asked and said no
 };
 Check JudgeTraces(const TraceFacts& facts);
 

@@ -8,6 +8,7 @@ from email.utils import formatdate
 
 import pytest
 
+from support import rawhttp
 from support.certificates import Maker
 from support.policies import standard
 from support.recourse import Recourse, run_cli
@@ -50,7 +51,7 @@ def test_a_set_up_that_works_is_good_without_a_token(recourse):
     assert checks["backend", "shop"]["verdict"] == "good"
     assert "first byte of a GET" in checks["backend", "shop"]["found"]
     assert checks["ready", ""]["found"] == "ready"
-    assert checks["traces", ""]["verdict"] == "not looked"
+    assert ("operator", "") not in checks, "nobody said who he is"
     assert "a flush takes" in checks["disk", str(recourse.data)]["found"] or code == 1
     assert not list(recourse.data.glob("*doctor*"))
 
@@ -80,16 +81,56 @@ def test_ports_that_were_mixed_up_are_told_apart(recourse):
     assert names["admin port"]["found"] == "is the port of --listen"
 
 
-def test_traces_are_counted_with_a_token(recourse):
-    _, checks = doctor("--policy", recourse.policy_path, *ports_of(recourse),
-                       "--admin-token-file", recourse.token_path)  # fmt: skip
-    assert checks["traces", ""]["found"] == "no write has come yet"
-    recourse.http("listen", "POST", "/plain/doctor", "{}",
-                  {"Host": "shop.test", "Content-Type": "application/json"})  # fmt: skip
-    _, checks = doctor("--policy", recourse.policy_path, *ports_of(recourse),
-                       "--admin-token-file", recourse.token_path)  # fmt: skip
-    assert checks["traces", ""]["verdict"] == "doubt"
-    assert "1 of 1 writes came without a trace" in checks["traces", ""]["found"]
+def test_traces_are_counted_without_a_token(double, tmp_path):
+    with Recourse(tmp_path, standard(double)) as recourse:
+        ask = ["--policy", recourse.policy_path, *ports_of(recourse)]
+        assert doctor(*ask)[1]["traces", ""]["found"] == "no write has come yet"
+        for n, headers in enumerate((rawhttp.traced("d" * 32), {})):
+            rawhttp.call(recourse.port, "POST", f"/plain/doctor-{n}", "shop.test", headers, b"{}")
+            told = doctor(*ask)[1]["traces", ""]
+            if n == 0:
+                assert (told["verdict"], told["found"]) == ("good", "each of 1 writes has a flow")
+    assert told["verdict"] == "doubt" and "traceparent" in told["mend"]
+    assert "1 of 2 writes came without a trace" in told["found"]
+
+
+def test_whose_token_it_is_is_told_and_one_that_is_not_taken(recourse, tmp_path):
+    wrong = tmp_path / "wrong"
+    wrong.write_text("0123456789abcdef0123456789abcdef\n")
+    ask = ["--policy", recourse.policy_path, *ports_of(recourse), "--admin-token-file"]
+    found = doctor(*ask, recourse.token_path)[1]["operator", "admin"]
+    assert (found["verdict"], found["found"]) == ("good", "may read, repair")
+    code, checks = doctor(*ask, wrong)
+    assert code == 1 and checks["operator", ""]["verdict"] == "bad"
+    assert "--operators" in checks["operator", ""]["mend"]
+
+
+# What one process may open is less than its connections need.
+def test_too_few_files_are_doubted_and_a_disk_that_cannot_be_written_is_bad(double, tmp_path):
+    policy, file = tmp_path / "policy.yaml", tmp_path / "file"
+    policy.write_text(standard(double))
+    file.write_text("")
+    _, checks = doctor("--policy", policy, "--connections-max", "100000000")
+    files = checks["open files", ""]
+    assert files["verdict"] == "doubt" and "LimitNOFILE" in files["mend"], files
+    code, checks = doctor("--policy", policy, "--data", "/proc/nowhere")
+    disk = checks["disk", "/proc"]
+    assert code == 1 and disk["verdict"] == "bad" and "--data" in disk["mend"], disk
+
+
+def test_whatever_is_not_good_says_what_to_do(double, tmp_path):
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(standard(double, backends='  gone: { url: "http://none.invalid" }\n'))
+    nowhere = ["--listen", "127.0.0.1:1", "--admin", "127.0.0.1:1", "--probes", "127.0.0.1:1"]
+    _, checks = doctor("--policy", policy, *nowhere, "--data", "/proc/nowhere",
+                       "--admin-token-file", tmp_path / "none",
+                       "--connections-max", "100000000",
+                       env={"HTTP_PROXY": "http://proxy.corp:3128"})  # fmt: skip
+    assert {name for name, _ in checks} == {
+        "policy", "agents' port", "admin port", "ready", "operator", "backend", "disk",
+        "open files", "clock", "HTTP_PROXY", "traces"}  # fmt: skip
+    for one in checks.values():
+        assert one["verdict"] == "good" or one["mend"], one
 
 
 def test_a_backend_whose_certificate_nobody_trusts_is_told(tmp_path):
