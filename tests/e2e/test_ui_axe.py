@@ -9,6 +9,7 @@ import pytest
 from support import flows, rawhttp
 from support.approvals import Staffed
 from support.desk import LIST, LOADED, Approver, Desk, parked_checkout, undone_checkout
+from support.policies import observed
 from support.recourse import Recourse
 from support.waiting import wait_until
 
@@ -20,8 +21,8 @@ RULES = """\
     approval: { by: [ finance ], needs: 2, expires: 10m, hold: 100ms, summary: "to {body#/to}" }
 """
 SHAPES = [{"width": 1280, "height": 800, "dark": False},
-          {"width": 1280, "height": 800, "dark": True},
-          {"width": 360, "height": 740, "dark": False}]  # fmt: skip
+          {"width": 1280, "height": 800, "dark": True}]  # fmt: skip
+PHONE = {"width": 360, "height": 740}
 EMPTY = [("#/activity", ".list-empty:not([hidden]) .paste"),
          ("#/activity?show=flows", ".list-empty:not([hidden])"),
          ("#/activity?tool=never", ".list-empty:not([hidden])"),
@@ -39,7 +40,9 @@ class Walk:
 
     def look(self, what):
         self.seen.append(what)
-        for shape in SHAPES:
+        # A phone is dark at each second state: what differs on it is where things stand.
+        phone = {**PHONE, "dark": len(self.seen) % 2 == 0}
+        for shape in (*SHAPES, phone):
             self.browser.ask("size", width=shape["width"], height=shape["height"])
             self.browser.ask("scheme", dark=shape["dark"])
             self.found += [f"{what} {shape}: {one}" for one in self.browser.axe()]
@@ -171,8 +174,24 @@ def test_axe_finds_nothing_where_somebody_decides(browser, walk, busy):
     walk.at(desk, f"#/approval/{asked[0]}", ".decide")
     dialogs(walk, desk, ["Reject", "Edit", "Approve"])
     walk.at(desk, "#/parked", ".group")
+    assert busy.recourse.approve(asked[1], "bob", body='{"to":"eve"}')[0] == 200
+    walk.at(desk, f"#/approval/{asked[1]}", 'h3:has-text("Edited")')
     assert busy.recourse.reject(asked[0])[0] == 200
     walk.at(desk, f"#/approval/{asked[0]}", '.badge:has-text("Rejected")')
+    walk.found_nothing()
+
+
+def test_axe_finds_nothing_in_observe_mode_and_where_a_policy_was_not_taken(
+        browser, walk, double, tmp_path):
+    with Recourse(tmp_path, observed(double.url)) as recourse:
+        for _ in range(2):
+            rawhttp.call(recourse.port, "POST", "/orders/axe", "shop.test", body={"amount": 1})
+        recourse.policy_path.write_text("version: 1\nmodes: enforce\n")
+        assert recourse.cli("policy", "reload").returncode == 3
+        desk = Desk(browser, recourse).log_in()
+        browser.wait(".mode.observe")
+        walk.at(desk, "#/duplicates", "table")
+        walk.at(desk, "#/policy", ".problems li")
     walk.found_nothing()
 
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from support import flows
-from support.desk import LIST, Desk, parked_checkout
+from support.desk import LIST, LOADED, Desk, parked_checkout
 from support.recourse import Recourse
 
 numbers = itertools.count(1)
@@ -127,8 +127,26 @@ def test_a_preview_numbers_its_steps_alone(desk, browser, agent):
     assert counted == browser.count("dialog .plan ol > li") == 2
 
 
-def test_the_shell_says_which_process_mode_and_policy_this_is(desk, browser, recourse):
+DATED = re.compile(r"\d{1,2} [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d(\.\d{3})? UTC")
+
+
+def test_each_time_has_its_date_and_zone_or_a_list_that_tells_it(desk, browser, agent):
+    flow = parked_checkout(agent)
+    agent.shop.agent(f"{agent.token}-more").does("notes")
     desk.log_in()
+    for shown in ("operations", "flows"):
+        desk.go(f"#/activity?show={shown}", f"{LIST} .row time")
+        assert browser.text(".list-note").endswith(", times in UTC")
+    for place in ("#/parked", "#/policy", "#/duplicates", f"#/flow/{flow['number']}",
+                  f"#/operation/{flow['steps'][0]['step']}"):
+        desk.go(place, f"{LOADED} time")
+        told = browser.eval("[...document.querySelectorAll('main time')].map((t) => t.textContent)")
+        assert told and all(map(DATED.fullmatch, told)), (place, told)
+
+
+@pytest.mark.parametrize("width", [1280, 360])
+def test_the_shell_says_which_process_mode_and_policy_this_is(desk, browser, recourse, width):
+    desk.log_in(width=width, height=740)
     status = recourse.admin("GET", "/status")
     browser.wait('.process .mode:has-text("enforce")')
     said = browser.text(".process")

@@ -2,7 +2,7 @@
 
 import { ApiError, get, query } from "/ui/api.js";
 import { add, h, icon, newId, replace } from "/ui/dom.js";
-import { counted, eventBadge, flowBadge, lastedText, short, time } from "/ui/format.js";
+import { counted, eventBadge, flowBadge, lastedText, short, time, zoneText } from "/ui/format.js";
 import { compareRows, idFrom, placeFrom } from "/ui/ids.js";
 import { shortcut } from "/ui/keys.js";
 import { emptyBox, pageHead, pasteBox, problemBox } from "/ui/parts.js";
@@ -142,7 +142,7 @@ function operationsPage(values) {
     if (list.isAtTop()) news.hidden = true;
     note.textContent = `${counted(list.rows.length, "operation")}${operations.isCut
       ? `; older ones are not held here. Filter to reach them` : operations.older !== null
-        ? " so far; scroll for older ones" : ""}`;
+        ? " so far; scroll for older ones" : ""}, ${zoneText()}`;
   }
   function showSoon() {
     frame ||= requestAnimationFrame(() => { frame = 0; if (!isClosed) show(); });
@@ -309,7 +309,8 @@ function flowsPage(values) {
       if (isClosed) return;
       list.set(page.flows.map((flow) => ({ ...flow, id: flow.number })).reverse());
       list.empty.hidden = page.flows.length > 0;
-      note.textContent = `${counted(page.flows.length, "flow")}${isAll ? "" : " not over"}`;
+      note.textContent =
+        `${counted(page.flows.length, "flow")}${isAll ? "" : " not over"}, ${zoneText()}`;
       error.replaceChildren();
     } catch (problem) {
       replace(error, problemBox(problem, load));

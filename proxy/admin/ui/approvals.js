@@ -4,7 +4,7 @@ import { can, get, post, query } from "/ui/api.js";
 import { ask } from "/ui/dialog.js";
 import { diffBox } from "/ui/diff.js";
 import { h, icon, toast } from "/ui/dom.js";
-import { badge, countdownText, counted, date, facts, time } from "/ui/format.js";
+import { badge, countdownText, counted, date, facts } from "/ui/format.js";
 import { compareIds, idFrom } from "/ui/ids.js";
 import { shortcut } from "/ui/keys.js";
 import { emptyBox, loadedPage, pageHead, pasteBox, requestBox } from "/ui/parts.js";
@@ -92,7 +92,7 @@ function inboxRow(approval) {
     approval.summary && h("p", { class: "summary" }, foreign(approval.summary)),
     h("p", { class: "mono small" }, foreign(`${approval.method} ${approval.path}`)),
     h("p", { class: "muted small" }, "asked by ", foreign(approval.caller), " at ",
-      time(approval.asked), approval.body_bytes !== undefined
+      date(approval.asked), approval.body_bytes !== undefined
         ? ` · body ${sizeText(approval.body_bytes)}` : "",
       approval.why ? [" · ", foreign(approval.why)] : "")));
 }
@@ -211,7 +211,7 @@ function earlierCard(approval) {
     h("h2", {}, "Earlier calls of ", foreign(approval.caller)),
     h("div", { class: "scrolls", tabindex: "0", role: "region", "aria-label": "Earlier calls" },
       h("table", {}, h("tbody", {}, approval.earlier.map((one) => h("tr", {},
-        h("td", {}, time(one.time)),
+        h("td", {}, date(one.time)),
         h("td", {}, h("a", { href: `#/operation/${one.operation}` }, foreign(one.tool))),
         h("td", { class: "mono" }, foreign(`${one.method} ${one.path}`)),
         h("td", {}, one.phase)))))));

@@ -2,7 +2,7 @@
 
 import { get, query } from "/ui/api.js";
 import { h } from "/ui/dom.js";
-import { counted, spanText, time } from "/ui/format.js";
+import { counted, date, spanText } from "/ui/format.js";
 import { emptyBox, loadedPage, pageHead } from "/ui/parts.js";
 import { foreign } from "/ui/text.js";
 
@@ -46,7 +46,7 @@ const words = (counts) => Object.entries(counts).map(([name, count]) =>
 function drawReport(report) {
   const head = h("p", { class: "muted" }, h("b", {}, report.mode === "observe"
     ? "Observe mode: nothing was held back. " : "Enforce mode. "),
-  `${counted(report.calls, "write")} sent, `, time(report.since), " to ", time(report.until),
+  `${counted(report.calls, "write")} sent, `, date(report.since), " to ", date(report.until),
   report.cut ? ". There is more than one report holds; narrow the period." : "");
   const figures = h("div", { class: "figures" },
     number(report.repeats, "repeats reached a backend"),

@@ -45,17 +45,19 @@ export function flowBadge(phase) {
 const two = (number) => String(number).padStart(2, "0");
 const MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(" ");
 
-export function clockText(iso, isExact = false) {
+function clockText(iso) {
   const at = new Date(iso);
   if (Number.isNaN(at.getTime())) return "";
-  const part = isExact ? `.${String(at.getMilliseconds()).padStart(3, "0")}` : "";
-  const time = `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}${part}`;
+  const time = `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
   if (at.toDateString() === new Date().toDateString()) return time;
   return `${at.getDate()} ${MONTHS[at.getMonth()]} ${time}`;
 }
 
 const zoneOf = (at) => new Intl.DateTimeFormat("en", { timeZoneName: "short" }).formatToParts(at)
   .find((part) => part.type === "timeZoneName")?.value ?? "";
+
+// What a list says once of all its times.
+export const zoneText = () => `times in ${zoneOf(new Date())}`;
 
 // With its date and its zone, wherever it is read.
 export function dateText(iso, isExact = false) {
@@ -66,9 +68,10 @@ export function dateText(iso, isExact = false) {
     `${two(at.getMinutes())}:${two(at.getSeconds())}${part} ${zoneOf(at)}`;
 }
 
-// For lists, where one time stands below the other; the title has the rest.
-export function time(iso, isExact = false) {
-  return h("time", { datetime: iso, title: dateText(iso, true) }, clockText(iso, isExact));
+// For lists, where one time stands below the other and the list tells the zone; the title has the
+// rest.
+export function time(iso) {
+  return h("time", { datetime: iso, title: dateText(iso, true) }, clockText(iso));
 }
 
 export function date(iso, isExact = false) {

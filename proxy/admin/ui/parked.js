@@ -2,7 +2,7 @@
 
 import { get, query } from "/ui/api.js";
 import { h, icon } from "/ui/dom.js";
-import { counted, spanText, time } from "/ui/format.js";
+import { counted, date, spanText } from "/ui/format.js";
 import { emptyBox, loadedPage, pageHead, saidBox } from "/ui/parts.js";
 import { bulkActions, flowActions, stepActions } from "/ui/repair.js";
 import { listen } from "/ui/stream.js";
@@ -90,7 +90,7 @@ function drawCard(flow, reload) {
     h("div", { class: "title-line" },
       h("h2", {}, h("a", { href: `#/flow/${flow.number}` }, foreign(flow.name || "Undeclared flow"),
         ` ${flow.number}`)),
-      h("span", { class: "muted" }, "parked ", time(flow.changed), " · ",
+      h("span", { class: "muted" }, "parked ", date(flow.changed), " · ",
         spanText(Date.now() - Date.parse(flow.changed)), " ago")),
     h("p", { class: "reason bad" }, icon("hand"), foreign(flow.reason)),
     h("p", { class: "muted small" }, `${counted(flow.step_count, "step")}, ` +

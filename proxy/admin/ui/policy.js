@@ -2,7 +2,7 @@
 
 import { get, post } from "/ui/api.js";
 import { h, replace } from "/ui/dom.js";
-import { counted, facts, spanText, time } from "/ui/format.js";
+import { counted, date, facts, spanText } from "/ui/format.js";
 import { loadedPage, pageHead, problemBox } from "/ui/parts.js";
 import { foreign } from "/ui/text.js";
 
@@ -25,7 +25,7 @@ function stateCard(state, policy) {
       ["File", h("span", { class: "mono" }, foreign(state.path))],
       ["Unlisted", `reads ${policy.unlisted_reads}, writes ${policy.unlisted_writes}`],
       ["Kept for", spanText(policy.retention_ms)],
-      ["Read", h("span", {}, time(reload.time), ` (${reload.trigger}): ${reload.result}`)],
+      ["Read", h("span", {}, date(reload.time), ` (${reload.trigger}): ${reload.result}`)],
       ["Older versions held", state.older_versions_held.join(", ")],
     ]),
     reload.problems.length > 0 && h("ul", { class: "problems" },

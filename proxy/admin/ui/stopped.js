@@ -4,7 +4,7 @@
 import { can, get, post, query } from "/ui/api.js";
 import { ask } from "/ui/dialog.js";
 import { h, toast } from "/ui/dom.js";
-import { counted, spanText, time } from "/ui/format.js";
+import { counted, date, spanText } from "/ui/format.js";
 import { emptyBox, loadedPage, pageHead } from "/ui/parts.js";
 import { REASON } from "/ui/repair.js";
 import { listen } from "/ui/stream.js";
@@ -49,7 +49,7 @@ function drawList(flows, isMore, which, reload) {
           h("td", { class: "number" }, h("a", { href: `#/flow/${flow.number}` },
             String(flow.number))),
           h("td", {}, foreign(flow.name)),
-          h("td", {}, time(flow.changed), " · ",
+          h("td", {}, date(flow.changed), " · ",
             spanText(Date.now() - Date.parse(flow.changed)), " ago"),
           h("td", { class: "number" }, flow.step_count),
           h("td", {}, foreign(flow.caller)),

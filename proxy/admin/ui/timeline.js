@@ -1,7 +1,7 @@
 // A flow drawn as a picture: one lane for each step, time from left to right.
 
 import { h, newId, replace, s } from "/ui/dom.js";
-import { clockText, spanText } from "/ui/format.js";
+import { dateText, spanText } from "/ui/format.js";
 import { layOut } from "/ui/layout.js";
 
 const BAR = 14;
@@ -36,7 +36,7 @@ function spanTitle(lane, span) {
     waiting: `waits for a human, ${until}`,
     effect: `its effect stood, ${span.isRunning ? "and stands" : until}`,
   };
-  return `${plain(lane.tool)}: ${words[span.kind]}, from ${clockText(span.event.time, true)}`;
+  return `${plain(lane.tool)}: ${words[span.kind]}, from ${dateText(span.event.time, true)}`;
 }
 
 function drawSpan(lane, span, hatch) {
@@ -55,7 +55,7 @@ function drawSpan(lane, span, hatch) {
 
 function drawMark(mark, y) {
   const words = { kept: "its effect stays, by a human's word", parked: "parked" };
-  const text = mark.event ? `${mark.event.phase}, ${clockText(mark.event.time, true)}`
+  const text = mark.event ? `${mark.event.phase}, ${dateText(mark.event.time, true)}`
     : words[mark.kind];
   return s("g", { class: `t-mark t-mark-${mark.kind}`, transform: `translate(${mark.x} ${y})` },
     title(text), s("circle", { r: 8 }), s("path", { d: SHAPES[mark.kind] ?? "M0 0" }));
@@ -79,7 +79,7 @@ function drawPhase(phase, layout) {
   const y = 24;
   const isWide = phase.width > word.length * 6.4 + 8;
   return s("g", { class: `t-phase t-phase-${kind}` },
-    title(`${word} from ${clockText(phase.time, true)}` +
+    title(`${word} from ${dateText(phase.time, true)}` +
       `${phase.reason ? `: ${plain(phase.reason)}` : ""}`),
     (kind === "undoing" || kind === "parked") && s("rect", { class: "t-shade", x: phase.x,
       y: y + 16, width: phase.width, height: layout.height - y - 18 }),

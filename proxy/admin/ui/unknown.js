@@ -2,7 +2,7 @@
 
 import { get, query } from "/ui/api.js";
 import { h } from "/ui/dom.js";
-import { counted, spanText, time } from "/ui/format.js";
+import { counted, date, spanText } from "/ui/format.js";
 import { emptyBox, loadedPage, pageHead } from "/ui/parts.js";
 import { settleActions } from "/ui/repair.js";
 import { listen } from "/ui/stream.js";
@@ -62,7 +62,7 @@ function group(title, says, operations, reload) {
       h("div", {},
         h("p", {}, h("b", {}, h("a", { href: `#/operation/${one.operation}` }, foreign(one.tool))),
           " ", h("span", { class: "mono muted" }, foreign(`${one.method} ${one.path}`))),
-        h("p", { class: "muted small" }, time(one.time), " · ",
+        h("p", { class: "muted small" }, date(one.time), " · ",
           spanText(Date.now() - Date.parse(one.time)), " ago · ", one.cause.replaceAll("_", " "),
           one.detail ? [" · ", foreign(one.detail)] : "")),
       settleActions(one.operation, reload)))));
