@@ -206,6 +206,8 @@ def test_a_probe_is_a_span_that_links_to_the_attempt_it_asks_about(shop, collect
     forward = collector.await_trace(agent.trace, 2)[1]
     probe = collector.await_spans(lambda s: s["name"] == "probe GET")[0]
     assert probe["links"] == [{"traceId": agent.trace, "spanId": forward["spanId"]}]
+    for told in ("recourse.operation", "recourse.flow"):
+        assert probe["attributes"][told] == forward["attributes"][told]
     assert Scrape(shop.recourse).sum("recourse_probes_total", "orders.create") >= 1
 
 
