@@ -6,19 +6,26 @@
 namespace recourse {
 namespace {
 
-// A body's place is a JSON pointer after '#', which people write as a path of names.
+// A body's place is a JSON pointer after '#', which people write as a path of names and indexes.
 std::string AsPointer(std::string_view body, std::string_view names) {
-  std::string pointer(names);
-  std::ranges::replace(pointer, '.', '/');
+  std::string pointer;
+  for (const char c : names) {
+    if (c == '.' || c == '[') {
+      pointer += '/';
+    } else if (c != ']' && c != '\'' && c != '"') {
+      pointer += c;
+    }
+  }
   if (!pointer.starts_with('/')) pointer.insert(0, "/");
   return std::string(body) + '#' + pointer;
 }
 
 // What was probably meant; empty: nobody knows.
 std::string PlaceMeant(std::string_view text, Reads reads) {
-  if (text.starts_with("$.") && text.size() > 2) {
-    const std::string meant =
-        AsPointer(reads == Reads::kRequest ? "body" : "answer.body", text.substr(2));
+  const bool is_json_path = text.starts_with("$.") || text.starts_with("$[");
+  if (is_json_path && text.size() > 2 && !text.contains('*')) {
+    const std::string meant = AsPointer(reads == Reads::kRequest ? "body" : "answer.body",
+                                        text.substr(text[1] == '.' ? 2 : 1));
     return ParseSelector(meant) ? meant : std::string();
   }
   for (const std::string_view body : {"answer.body", "before.body", "body"}) {

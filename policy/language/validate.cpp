@@ -70,7 +70,7 @@ void CheckUndoIsStated(PolicyBuilder& draft, std::size_t index) {
   const bool has_wrong_approval = !tool.approval && draft.ToolHas(index, "approval");
   const bool has_excuse = AsksAboutCalls(tool) || has_wrong_approval || !tool.reason.empty();
   if (tool.undo || has_excuse) return;
-  for (const std::string_view word : {"undo", "approval", "reason"}) {
+  for (const std::string_view word : {"undo", "approval", "reason", "effect"}) {
     if (draft.problems.IsMisspelled(draft.ToolKey(index, word))) return;
   }
   if (has_word && undo->text != kNoUndo) return;  // already reported

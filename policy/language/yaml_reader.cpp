@@ -47,6 +47,7 @@ class TreeBuilder final : public YAML::EventHandler {
     node.place = PlaceOf(mark);
     node.text = value;
     node.is_quoted = tag == "!";
+    last_quote_ = node.is_quoted ? static_cast<std::size_t>(mark.pos) : std::string::npos;
     Add(std::move(node));
   }
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
@@ -63,6 +64,8 @@ class TreeBuilder final : public YAML::EventHandler {
   YamlNode TakeRoot() { return std::move(root_); }
   bool is_too_deep() const { return levels_.size() >= kDepthMax; }
   Place start() const { return start_; }  // of the document
+  // Where the last scalar begins, if it is in quotes; else npos.
+  std::size_t last_quote() const { return last_quote_; }
   // The section in which an entry stands too far right; empty: none.
   const std::string& displaced_in() const { return displaced_in_; }
 
@@ -163,7 +166,21 @@ class TreeBuilder final : public YAML::EventHandler {
   YamlNode root_;
   Place start_;
   std::string displaced_in_;
+  std::size_t last_quote_ = std::string::npos;
 };
+
+// The parser takes the end of a file for that of a quote, and all lines up to it for its text.
+bool IsClosed(std::string_view text, std::size_t quote) {
+  if (quote >= text.size() || (text[quote] != '"' && text[quote] != '\'')) return true;
+  for (std::size_t i = quote + 1; i < text.size(); ++i) {
+    if (text[i] == '\\' && text[quote] == '"') {
+      ++i;
+    } else if (text[i] == text[quote]) {
+      return true;
+    }
+  }
+  return false;
+}
 
 // Where the first byte stands that is not UTF-8; 0: nowhere.
 int ColumnOfNotUtf8(std::string_view line) {
@@ -227,6 +244,9 @@ std::optional<YamlFault> Parse(std::size_t file, const std::string& text, TreeBu
     std::istringstream in{text};
     YAML::Parser parser(in);
     if (!parser.HandleNextDocument(builder)) return std::nullopt;
+    if (!IsClosed(text, builder.last_quote())) {
+      return FindYamlFault(text, std::numeric_limits<int>::max());
+    }
     TreeBuilder rest(file, problems);
     if (parser.HandleNextDocument(rest)) {
       if (auto fault = FindYamlFault(text, std::numeric_limits<int>::max())) return fault;

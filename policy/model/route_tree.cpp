@@ -51,6 +51,7 @@ RoutePattern ParsePattern(std::string_view pattern) {
 }
 
 std::string_view CheckPattern(std::string_view pattern) {
+  if (pattern.starts_with('^')) return kNoExpressions;
   if (!pattern.starts_with('/')) return "a path starts with '/'";
   if (pattern.size() > limits::kTargetBytesMax) return "the path is too long";
   std::string_view rest = pattern;
@@ -76,6 +77,8 @@ std::string_view CheckPattern(std::string_view pattern) {
     }
     // Brackets and backslashes stand in no path as they are (RFC 3986, 3.3).
     if (segment.find_first_of("*[]^\\|") != std::string_view::npos) return kNoExpressions;
+    // Captures as other routers have them: no API has such a word.
+    if (segment.starts_with(':') || segment.starts_with('<')) return kNoExpressions;
     literal += '/';
     literal += segment;
   }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "policy/language/loader.h"
@@ -33,6 +34,14 @@ TEST(MisspelledTest, AMisspelledWordIsNotCalledMissing) {
       Load(kHead + "tools:\n  t: { mtach: POST b /t, effect: write, reason: r }\n");
   EXPECT_THAT(match, HasSubstr("did you mean 'match'?"));
   EXPECT_THAT(match, Not(HasSubstr("is missing")));
+}
+
+TEST(MisspelledTest, WhoseEffectIsMisspelledIsToldThatAlone) {
+  for (const std::string words : {"effect: reed", "efect: read", "efect: write"}) {
+    const std::string told = Load(kHead + "tools:\n  t: { match: GET b /t, " + words + " }\n");
+    EXPECT_THAT(told, HasSubstr("did you mean")) << words;
+    EXPECT_EQ(std::count(told.begin(), told.end(), '\n'), 1) << told;
+  }
 }
 
 TEST(MisspelledTest, WhatNamesAMisspelledSectionIsNotToBlame) {
@@ -69,6 +78,10 @@ TEST(MisspelledTest, APlaceIsToldAsItWasProbablyMeant) {
   EXPECT_THAT(told("body.cart.id"), HasSubstr("did you mean 'body#/cart/id'?"));
   EXPECT_THAT(told("body#cart"), HasSubstr("did you mean 'body#/cart'?"));
   EXPECT_THAT(told("$.cart.id"), HasSubstr("did you mean 'body#/cart/id'?"));
+  EXPECT_THAT(told("$.lines[0].sku"), HasSubstr("did you mean 'body#/lines/0/sku'?"));
+  EXPECT_THAT(told("body.lines[0].sku"), HasSubstr("did you mean 'body#/lines/0/sku'?"));
+  EXPECT_THAT(told("$[\"cart\"].id"), HasSubstr("did you mean 'body#/cart/id'?"));
+  EXPECT_THAT(told("$.lines[*].sku"), Not(HasSubstr("did you mean")));
   EXPECT_THAT(Load(WithWords("undo: none, reason: r, external_ref: $.id")),
               HasSubstr("did you mean 'answer.body#/id'?"));
   EXPECT_THAT(told("cart"), HasSubstr("'cart' is no place; accepted: body#/pointer"));
@@ -79,7 +92,8 @@ TEST(MisspelledTest, APlaceIsToldAsItWasProbablyMeant) {
 }
 
 TEST(MisspelledTest, APathThatIsARegularExpressionIsToldWhatToUseInstead) {
-  for (const std::string path : {"/orders/[0-9]+", "/orders/(.*)", "/orders/*", "/a/\\\\d+"}) {
+  for (const std::string path : {"/orders/[0-9]+", "/orders/(.*)", "/orders/*", "/a/\\\\d+",
+                                 "^/orders/1$", "/orders/:id", "/orders/<id>"}) {
     EXPECT_THAT(
         Load(kHead + "tools:\n  t: { match: \"GET b " + path + "\", effect: read }\n"),
         HasSubstr(": no regular expressions and no other wildcards; use /orders/{id} for one "

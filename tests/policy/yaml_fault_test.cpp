@@ -173,6 +173,16 @@ TEST(YamlFault, WhatCannotBeReadIsToldAloneAndTheRestAsEver) {
                      "  u: { match: POST b /y }\n"),
             "p.yaml:3:13: error: this quote (\") is not closed\n"
             "p.yaml:6:6: error: this '{' is not closed; its '}' is missing\n");
+  // The end of the file is none of a quote, nor are the tools before it its text.
+  for (const char quote : {'"', '\''}) {
+    EXPECT_EQ(
+        problems(head +
+                 "  t:\n    match: POST b /x\n    effect: write\n    undo: none\n    reason: " +
+                 quote + "it is\n  u:\n    match: GET b /y\n    effect: reed\n"),
+        std::string("p.yaml:9:13: error: this quote (") + quote +
+            ") is not closed\np.yaml:12:13: error: tools.u.effect: not one of its values, did you "
+            "mean 'read'?; accepted: read, write\n");
+  }
   // A section that is empty without it, and one of the whole policy.
   EXPECT_EQ(
       problems("version: 1\ntools:\n  t: { a: [ }\nledger:\n  retention: 1d: 2\n"),
