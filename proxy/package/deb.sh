@@ -26,25 +26,30 @@ trap 'rm -rf "$WORK"' EXIT
 # put FILE PATH [MODE]
 put() { install -D -m "${3:-644}" "$1" "$ROOT$2"; }
 
-# manual MEANING [COMMAND]: the page of the whole program, or of a command.
+# manual MEANING [WORD...]: the page of the whole program, or of a command; and those of the
+# commands below it.
 manual() {
-  local name=recourse${2:+-$2} words
+  local meaning=$1 path name words command told
+  shift
+  path="recourse${*:+ $*}" name=recourse$(printf -- '-%s' "$@")
+  if (($# == 0)); then name=recourse; fi
   words=(--no-info --manual Recourse --source "Recourse $VERSION" --version-string "$VERSION")
-  if (($# == 1)); then words+=(--include "$HERE/man.h2m"); fi
+  if (($# == 0)); then words+=(--include "$HERE/man.h2m"); fi
   # It takes the program for the command, and the title must be that of the file.
-  help2man "${words[@]}" --name "$1" "recourse${2:+ $2}" |
-    sed "s/^\.TH RECOURSE /.TH ${name^^} /; s/^recourse ${2:-} *\\\\- /$name \\\\- /" |
+  help2man "${words[@]}" --name "$meaning" "$path" </dev/null |
+    sed "s/^\.TH RECOURSE /.TH ${name^^} /; s/^$path *\\\\- /$name \\\\- /" |
     gzip -9n >"$ROOT/usr/share/man/man1/$name.1.gz"
+  told=$($path --help | sed -n '/^Subcommands:$/,/^$/s/^  \([a-z-]\+ \)/\1/p')
+  while read -r command meaning; do
+    if [[ -n $command ]]; then manual "$meaning" "$@" "$command"; fi
+  done <<<"$told"
 }
 
 put_what_the_binary_tells() {
-  local shell command meaning
+  local shell
   PATH=$ROOT/usr/bin:$PATH
   mkdir -p "$ROOT/usr/share/man/man1"
   manual 'make the writes of agents repeatable, remembered and undoable'
-  while read -r command meaning; do
-    manual "$meaning" "$command" </dev/null
-  done < <(recourse --help | sed -n '/^Subcommands:$/,/^$/s/^  \([a-z-]\+ \)/\1/p')
   for shell in bash-completion/completions/recourse=bash zsh/vendor-completions/_recourse=zsh \
     fish/vendor_completions.d/recourse.fish=fish; do
     put <(recourse completion "${shell#*=}") "/usr/share/${shell%=*}"

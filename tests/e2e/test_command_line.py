@@ -211,6 +211,33 @@ def test_a_tab_in_zsh_completes_from_the_first_one_on(zsh):
     assert zsh.tab("recourse approvals list --ca") == "recourse approvals list --caller "
 
 
+FISH = {
+    "recourse ev": ["events"],
+    "recourse flows re": ["resolve", "retry"],
+    "recourse run --log-level ": ["debug", "error", "info", "warn"],
+    "recourse events list --fol": ["--follow"],
+    "recourse policy import o": ["openapi"],
+    "recourse policy --chec": [],
+    "recourse flows resolve 7 --as n": ["not-needed"],
+}
+
+
+@pytest.mark.parametrize("line", FISH)
+def test_a_tab_in_fish_completes_the_same_with_words_on_each(line, tmp_path):
+    assert shutil.which("fish"), "fish is missing: ./dev test installs it"
+    file = tmp_path / "recourse.fish"
+    file.write_text(run_cli("completion", "fish").stdout)
+    # Nothing but what Recourse told completes its name.
+    asked = f"complete -e recourse; source {file}; complete -C '{line}'"
+    env = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"}
+    ended = subprocess.run(["fish", "--no-config", "-c", asked], cwd=tmp_path, env=env, text=True,
+                           capture_output=True, timeout=WAIT_MAX, check=False)  # fmt: skip
+    assert ended.returncode == 0 and ended.stderr == "", ended
+    offered = dict(one.partition("\t")[::2] for one in ended.stdout.splitlines())
+    assert sorted(offered) == FISH[line]
+    assert all(offered.values()) or "--log-level" in line or "--as" in line, offered
+
+
 def test_each_command_has_an_example_that_names_its_own_options(script):
     leaves = commands_below(script)
     assert len(leaves) > 35

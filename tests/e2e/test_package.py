@@ -230,19 +230,28 @@ def test_it_says_what_it_needs(package):
     assert all(line.split()[1] == "root/root" for line in names.splitlines())
 
 
+def commands(*path):
+    """Every command, with those below it, as the binary tells them."""
+    _, _, told = run_cli(*path, "--help").stdout.partition("\nSubcommands:\n")
+    below = re.findall(r"^  ([a-z-]+) ", told.partition("\n\n")[0], re.MULTILINE)
+    return [path, *(one for word in below for one in commands(*path, word))]
+
+
 def test_every_command_has_a_manual_page_without_warnings(root):
     if not shutil.which("man"):
         pytest.skip("needs man")
     pages = sorted((root / PAGES).iterdir())
     names = {page.name for page in pages}
-    assert {"recourse.1.gz", "recourse-run.1.gz", "recourse-policy.1.gz"} <= names
+    assert names == {f"{'-'.join(['recourse', *path])}.1.gz" for path in commands()}
     for page in pages:
         done = run("man", "--warnings", "--local-file", page,
                    env={**os.environ, "MANWIDTH": "80", "LC_ALL": "C.UTF-8"})  # fmt: skip
         assert done.stderr == "", f"{page.name}: {done.stderr}"
         title = rf"^ +{page.name.split('.')[0]} +- +\w"
         assert re.search(title, done.stdout.replace("‐", "-"), re.MULTILINE), done.stdout
-    assert "--policy" in run("man", "--local-file", root / PAGES / "recourse-run.1.gz").stdout
+    for page, option in (("run", "--policy"), ("flows-resolve", "--step")):
+        told = run("man", "--local-file", root / PAGES / f"recourse-{page}.1.gz").stdout
+        assert option in told.replace("‐", "-"), told
 
 
 @pytest.mark.parametrize("shell", ["bash", "fish", "zsh"])

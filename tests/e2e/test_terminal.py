@@ -202,11 +202,3 @@ def test_events_and_flows_that_come_later_are_told_as_they_come(double, tmp_path
                                       and e["phase"] == "SUCCEEDED")  # fmt: skip
                     assert found["trace_id"] == trace
                     assert next_line(flows, lambda f, trace=trace: f["flow"].endswith(trace))
-
-
-def test_fish_is_told_every_command_and_option(proxy):
-    told = run_cli("completion", "fish").stdout
-    assert "complete -c recourse -n \"__recourse_at 'recourse'\" -f -a events -d " in told
-    assert "__recourse_at 'recourse events list'\" -l follow -d " in told
-    assert "__recourse_at 'recourse run'\" -l log-level -x -a 'debug info warn error' -d" in told
-    assert "__recourse_at 'recourse run'\" -l policy -r -d 'Policy file or directory'" in told
