@@ -147,13 +147,15 @@ std::size_t MemberScan::EndOfString(std::string_view text) {
 
 bool MemberScan::Feed(std::string_view piece) {
   constexpr std::size_t kEscapedBytesMax = 6 * kNameBytesMax + 1;
+  // Hardly any body has an escape, and one look at all of it costs less than one per string.
+  const bool has_escapes = is_escaped_ || piece.find('\\') != std::string_view::npos;
   while (!piece.empty()) {
-    if (!in_string_) {
-      TakeStructure(piece.front());
-      piece.remove_prefix(1);
-      continue;
-    }
-    const std::size_t end = EndOfString(piece);
+    std::size_t at = 0;
+    while (!in_string_ && at < piece.size()) TakeStructure(piece[at++]);
+    piece.remove_prefix(at);
+    if (piece.empty()) break;
+    const std::size_t end =
+        has_escapes ? EndOfString(piece) : std::min(piece.find('"'), piece.size());
     if (in_name_) name_.append(piece.substr(0, std::min(end, kEscapedBytesMax - name_.size())));
     if (end == piece.size()) break;
     piece.remove_prefix(end + 1);
