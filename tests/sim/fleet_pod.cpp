@@ -30,7 +30,7 @@ class Pod::Kernel final : public Watchdog {
       if (alive.expired() || armed != armed_ || !life->is_alive) return;
       life->is_alive = false;
       ++world.ended;
-      world.Tell("pod " + std::to_string(life->pod) + " ENDED by its watchdog");
+      world.Tell("pod {} ENDED by its watchdog", life->pod);
     });
   }
   void Disarm() override { ++armed_; }
@@ -92,7 +92,7 @@ class Pod::Table final : public StreamTable {
     row.taken_by = pod_.stream_;
     ++db_.takeovers;
     Tell("declared dead: stream ", silent.stream);
-    if (pod_.world_.dice.Percent(pod_.world_.faults.lost_answers)) return Lost();
+    if (pod_.world_.LosesAnswer()) return Lost();
     return true;
   }
   Result<bool> Adopt(Abandoned abandoned) override {
@@ -116,8 +116,7 @@ class Pod::Table final : public StreamTable {
     return std::unexpected(Error(ErrorCode::kLedgerUnavailable, "no answer"));
   }
   void Tell(std::string_view what, std::uint64_t stream) {
-    pod_.world_.Tell("pod " + std::to_string(pod_.number_) + " " + std::string(what) +
-                     std::to_string(stream));
+    pod_.world_.Tell("pod {} {}{}", pod_.number_, what, stream);
   }
 
   Pod& pod_;
@@ -144,7 +143,7 @@ void Pod::Start() {
 
 void Pod::Kill() {
   life_->is_alive = false;
-  world_.Tell("pod " + std::to_string(number_) + " KILLED, stream " + std::to_string(stream_));
+  world_.Tell("pod {} KILLED, stream {}", number_, stream_);
 }
 
 // A process that begins, or was fenced. What it has sent under the old one it may testify.
@@ -159,13 +158,20 @@ void Pod::OpenStream() {
   clock_ = std::make_unique<PodClock>(world_, life_);
   table_ = std::make_unique<Table>(*this);
   keeper_ = std::make_unique<StreamKeeper>(stream_, *table_, *clock_, random_);
-  world_.Tell("pod " + std::to_string(number_) + " opens stream " + std::to_string(stream_));
+  world_.Tell("pod {} opens stream {}", number_, stream_);
   Keep(++epoch_);
 }
 
 void Pod::Keep(int epoch) {
   if (epoch != epoch_) return;
+  const bool was_taking = keeper_->is_taking();
+  const auto takeovers = keeper_->takeovers();
   const MonoTime next = keeper_->Step();
+  // As the watch has the lane tell of it.
+  if (keeper_->is_taking() != was_taking || keeper_->takeovers() != takeovers) {
+    has_to_beat_ = true;
+    Lane();
+  }
   const auto wait = std::chrono::ceil<Millis>(next - clock_->Now()).count();
   const std::int64_t ms = std::max<std::int64_t>(wait, 0) + clock_->in_call + 1;
   clock_->in_call = 0;
@@ -192,7 +198,8 @@ void Pod::Submit(BatchPlan plan, std::function<void(bool, int)> told) {
 void Pod::Lane() {
   if (in_flight_) return;
   const auto beat = BeatDue(HasOpen() || said_open_, last_sent_);
-  if (queue_.empty() && (!beat || *beat > kernel_->Now())) return;
+  if (queue_.empty() && !has_to_beat_ && (!beat || *beat > kernel_->Now())) return;
+  has_to_beat_ = false;
   InFlight& next = in_flight_.emplace();
   while (!queue_.empty() && next.waiting.size() < kPlansMax) {
     next.batch.plans.push_back(queue_.front().plan);
@@ -208,15 +215,13 @@ void Pod::Lane() {
 
 // Once more, with the same rows, whenever no answer has come.
 void Pod::Transmit() {
-  const auto delay = [this] {
-    return 1 + world_.dice.Below(world_.dice.Percent(world_.faults.lost_answers) ? 5'000 : 20);
-  };
+  const auto delay = [this] { return 1 + world_.dice.Below(world_.LosesAnswer() ? 5'000 : 20); };
   const int tried = ++tries_;
   world_.After(delay(), nullptr, [this, tried, batch = in_flight_->batch, life = life_, delay] {
     if (!world_.database.is_up || life->cut_until > world_.now) return;
     Batch copy = batch;
     const Database::Answer answer = world_.database.Write(copy, world_.now);
-    if (world_.dice.Percent(world_.faults.lost_answers)) return;
+    if (world_.LosesAnswer()) return;
     world_.After(delay(), life, [this, tried, answer, copy] {
       if (in_flight_ && tried == tries_) Answered(answer, copy);
     });
@@ -232,7 +237,7 @@ void Pod::Answered(Database::Answer answer, const Batch& batch) {
   in_flight_.reset();
   failures_ = 0;
   if (answer == Database::Answer::kFenced) {
-    world_.Tell("pod " + std::to_string(number_) + " is fenced");
+    world_.Tell("pod {} is fenced", number_);
     OpenStream();
     for (Waiting& wait : done.waiting) {
       const bool is_begin = wait.plan.kind == BatchPlan::Kind::kBegin;
@@ -263,10 +268,11 @@ void Pod::Agent() {
     world_.After(100 + world_.dice.Below(500), life_, [this] { Agent(); });
   }
   const int key = NextKey();
-  if (!running_.insert(key).second) return;
+  if (!running_.emplace(key, 0).second) return;
   Submit({.key = key}, [this, key](bool won, int attempt) {
-    if (won) return Dispatch(key, attempt, guard_);
-    running_.erase(key);
+    if (!won) return (void)running_.erase(key);
+    running_[key] = attempt;
+    Dispatch(key, attempt, guard_);
   });
 }
 
@@ -290,8 +296,7 @@ void Pod::Dispatch(int key, int attempt, std::shared_ptr<SendGuard> guard) {
 }
 
 void Pod::Sent(int key, int attempt) {
-  world_.Tell("pod " + std::to_string(number_) + " sends attempt " + std::to_string(attempt) +
-              " of " + std::to_string(key));
+  world_.Tell("pod {} sends attempt {} of {}", number_, attempt, key);
   const std::int64_t arrives = 1 + world_.dice.Below(kArrivesWithin);
   world_.After(arrives, nullptr, [this, key, attempt] { world_.Effect(key, attempt); });
   const bool is_lost = world_.dice.Percent(15);
@@ -307,8 +312,9 @@ void Pod::Record(int key, int attempt, OpPhase to, bool is_own_dispatch) {
                        .to = to,
                        .attempt = attempt,
                        .is_own_dispatch = is_own_dispatch};
-  Submit(move, [this, key](bool, int) {
-    running_.erase(key);
+  Submit(move, [this, key, attempt](bool, int) {
+    const auto running = running_.find(key);  // or a later one
+    if (running != running_.end() && running->second == attempt) running_.erase(running);
     settling_.erase(key);
   });
 }

@@ -4,6 +4,7 @@
 
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -68,9 +69,10 @@ class Pod {
   std::deque<Waiting> queue_;
   std::optional<InFlight> in_flight_;
   BootTime last_sent_{};
-  bool said_open_ = false;
-  std::set<int> running_, settling_;  // keys
-  int epoch_ = 0;                     // of its stream
+  bool said_open_ = false, has_to_beat_ = false;
+  std::map<int, int> running_;  // attempt by key; 0: not begun yet
+  std::set<int> settling_;      // keys
+  int epoch_ = 0;               // of its stream
   int tries_ = 0, failures_ = 0;
 };
 

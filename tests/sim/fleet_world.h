@@ -2,11 +2,14 @@
 // its kernel does.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/sim/dice.h"
@@ -30,7 +33,7 @@ struct Faults {
 
 class World {
  public:
-  explicit World(std::uint64_t seed, Faults with) : dice(seed), faults(with) {}
+  World(std::uint64_t seed, Faults with, bool tells) : dice(seed), faults(with), is_told(tells) {}
 
   void After(std::int64_t ms, std::shared_ptr<Life> life, std::function<void()> job) {
     due_.emplace(now + ms, Due{std::move(life), std::move(job)});
@@ -51,21 +54,27 @@ class World {
     }
     now = end;
   }
+  bool LosesAnswer() { return now < faults_end && dice.Percent(faults.lost_answers); }
   void Pause(Life& life, std::int64_t ms) {
     life.paused_until = std::max(life.paused_until, now + ms);
-    Tell("pod " + std::to_string(life.pod) + " paused for " + std::to_string(ms));
+    Tell("pod {} paused for {}", life.pod, ms);
   }
-  void Tell(std::string what) { trace.push_back(std::to_string(now) + " " + std::move(what)); }
+  template <class... Parts>
+  void Tell(fmt::format_string<Parts...> what, Parts&&... parts) {
+    if (!is_told) return;
+    trace.push_back(fmt::format("{} ", now) + fmt::format(what, std::forward<Parts>(parts)...));
+  }
   void Effect(int key, int attempt) {
     if (++effects[key] > 1) {
       violations.push_back("operation " + std::to_string(key) + " had two effects");
     }
-    Tell("EFFECT of " + std::to_string(key) + " by attempt " + std::to_string(attempt));
+    Tell("EFFECT of {} by attempt {}", key, attempt);
   }
 
   std::int64_t now = 1'000'000;
   Dice dice;
   const Faults faults;
+  const bool is_told;  // what happens, in `trace`
   Database database;
   std::map<int, int> effects;  // by key
   std::vector<std::string> trace, violations;

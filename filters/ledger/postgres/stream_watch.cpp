@@ -46,11 +46,14 @@ constexpr PgStatement kLeftRunning{
     " (SELECT low FROM stream WHERE stream = $1::bigint)"
     " AND e.won AND e.phase = 5 AND o.phase = 5 AND o.sender = $1::bigint"
     " GROUP BY e.op_stream, e.op_number, o.attempt ORDER BY min(e.number) LIMIT $2::bigint"};
-// Its own row is shared, or whoever takes this process over might have looked for work already.
+// With it its own row says that there is some, or nobody would look when this process dies before
+// its next batch; and whoever takes it over has not looked yet.
 constexpr PgStatement kTakeWork{
     "take_work",
-    "UPDATE work SET owner = $2::bigint, due_at = now() WHERE owner = $1::bigint AND EXISTS"
-    " (SELECT 1 FROM stream WHERE stream = $2::bigint AND state = 1 FOR SHARE) RETURNING 1"};
+    "WITH own AS (UPDATE stream SET open = greatest(open, 1) WHERE stream = $2::bigint"
+    " AND state = 1 RETURNING 1)"
+    " UPDATE work SET owner = $2::bigint, due_at = now() WHERE owner = $1::bigint AND EXISTS"
+    " (SELECT 1 FROM own) RETURNING 1"};
 constexpr PgStatement kLeftBehind{"left_behind",
                                   "SELECT pod, head, chain FROM stream WHERE stream = $1::bigint"};
 constexpr PgStatement kEndStream{
