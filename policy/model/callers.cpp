@@ -107,14 +107,14 @@ bool NameAlike(const CallersRule& a, const CallersRule& b) {
   return words(a) == words(b);
 }
 
-Caller ReadCaller(const CallersRule& rule, const std::string& identity, bool has_certificate,
+Caller ReadCaller(const CallersRule& rule, const CallerIdentity& identity,
                   const FieldValues& values, WallTime now) {
   Caller caller;
   if (!rule.names_any()) {
-    caller.name = identity;
+    caller.name = identity.name;
+    if (identity.was_local) caller.earlier.push_back({CallerIdentity().name});
     return caller;
   }
-  const std::string_view certificate = has_certificate ? identity : std::string_view();
   std::string token, field;
   if (rule.jwt) {
     const Value name = NameInToken(*rule.jwt, values, now);
@@ -127,16 +127,22 @@ Caller ReadCaller(const CallersRule& rule, const std::string& identity, bool has
     if (!name) caller.problem = name.error();
   }
   if (!caller.problem.empty()) {
-    caller.name = std::string(kUnknownCaller) + identity;
+    caller.name = std::string(kUnknownCaller) + identity.name;
     return caller;
   }
-  caller.name = Joined(token, field, certificate);
+  using Of = CallerIdentity::Of;
+  const std::string certificate = identity.of == Of::kCertificate ? identity.name : "";
+  const std::string believed = identity.of == Of::kAnybody ? "" : identity.name;
+  caller.name = Joined(token, field, token.empty() ? believed : certificate);
   if (rule.jwt) caller.verified_field = rule.jwt->field;
-  caller.earlier.push_back({identity});
+  caller.earlier.push_back({identity.name});
   if (!token.empty() && !field.empty()) {
     caller.earlier.push_back({Joined(token, {}, certificate), true});
-    caller.earlier.push_back({Joined({}, field, certificate)});
+    caller.earlier.push_back({Joined({}, field, believed)});
   }
+  if (!identity.was_local) return caller;
+  caller.earlier.push_back({CallerIdentity().name});
+  if (!field.empty()) caller.earlier.push_back({field});
   return caller;
 }
 

@@ -1,6 +1,7 @@
 // What tells the agents behind one certificate, or without one, apart (`callers`).
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -29,6 +30,15 @@ struct CallersRule {
   bool names_any() const { return !field.empty() || jwt.has_value(); }
 };
 
+// As whom the calls of one connection come before `callers` says more.
+struct CallerIdentity {
+  std::string name = "local";
+  // A certificate's stands in each name. That of a group, whose ledger other workloads share, does
+  // where nothing is verified: what is believed tells callers of one workload apart.
+  enum class Of : std::uint8_t { kAnybody, kGroup, kCertificate } of = Of::kAnybody;
+  bool was_local = false;  // of a group: its calls came as `local` before
+};
+
 // Who makes a call. A certificate's name stays what it is; what `callers` names stands before it,
 // so that no certificate can have such a name: "jwt:alice;field:planner;cn:pod".
 struct Caller {
@@ -49,9 +59,9 @@ bool NameAlike(const CallersRule& a, const CallersRule& b);
 // The values of the call's fields of that name, in any case of letters.
 using FieldValues = std::function<std::vector<std::string_view>(std::string_view name)>;
 
-// `identity` is that of the certificate; `has_certificate`: it is one. Without a caller the name is
-// one that no caller has, and says nothing of what came. Pure, but for the keys.
-Caller ReadCaller(const CallersRule& rule, const std::string& identity, bool has_certificate,
+// Without a caller the name is one that no caller has, and says nothing of what came. Pure, but for
+// the keys.
+Caller ReadCaller(const CallersRule& rule, const CallerIdentity& identity,
                   const FieldValues& values, WallTime now);
 
 // Whether that person or program is among those who make up the caller: nobody approves what comes

@@ -54,6 +54,24 @@ std::string UnknownCallersText(const Json& status) {
                      writes, reads);
 }
 
+// Of old rows of a shared ledger that are still there; a line for each reason.
+template <class Line>
+void TellKept(const Json& retention, const Line& line) {
+  if (Printable(retention, "nobody_removes") == "true") {
+    line("retention",
+         "nobody removes old rows: give the role of one pod the task keeper, with recourse ledger "
+         "grant");
+    return;
+  }
+  for (const Json& one : retention.Find("behind")->items) {
+    const std::string operation = Printable(one, "operation");
+    line("retention",
+         fmt::format("{} old rows stay behind {}, {} old, which is open", Printable(one, "rows"),
+                     operation.empty() ? "row " + Printable(one, "row") : "operation " + operation,
+                     Time(NumberIn(one, "age_s"))));
+  }
+}
+
 void PrintStatus(std::ostream& out, const Json& status) {
   const Json &policy = *status.Find("policy"), &flows = *status.Find("flows"),
              &ledger = *status.Find("ledger");
@@ -107,6 +125,9 @@ void PrintStatus(std::ostream& out, const Json& status) {
                                  Printable(one, "state"), Printable(one, "running"),
                                  Printable(one, "rows"), Time(NumberIn(one, "silent_s"))));
     }
+  }
+  if (const Json* const retention = status.Find("retention"); retention != nullptr) {
+    TellKept(*retention, line);
   }
   line("work", fmt::format("{} connections, {} writes", Printable(status, "connections"),
                            Printable(status, "writes")));

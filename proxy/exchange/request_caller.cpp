@@ -1,7 +1,6 @@
 #include "proxy/exchange/request_caller.h"
 
 #include <string_view>
-#include <vector>
 
 #include "proxy/base/http/http_message.h"
 
@@ -21,7 +20,11 @@ Caller RequestCaller::By(const CallersRule& rule, const Head& head, WallTime now
     }
     return found;
   };
-  return ReadCaller(rule, identity_, is_certified_, values, now);
+  return ReadCaller(rule, identity_, values, now);
+}
+
+std::vector<Caller::Earlier> RequestCaller::Earlier(const CallersRule& rule) const {
+  return rule.names_any() ? facts_.earlier : ReadCaller({}, identity_, {}, {}).earlier;
 }
 
 std::string RequestCaller::WhyNobody() const {

@@ -4,6 +4,7 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "policy/model/callers.h"
 #include "proxy/base/clock.h"
@@ -13,17 +14,17 @@ namespace recourse {
 
 class RequestCaller {
  public:
-  explicit RequestCaller(std::string identity) : identity_(std::move(identity)), name_(identity_) {}
+  explicit RequestCaller(CallerIdentity identity)
+      : identity_(std::move(identity)), name_(identity_.name) {}
 
   // The client has shown a certificate of that name.
   void Certify(std::string identity) {
-    identity_ = std::move(identity);
-    is_certified_ = true;
-    name_ = identity_;
+    identity_ = {.name = std::move(identity), .of = CallerIdentity::Of::kCertificate};
+    name_ = identity_.name;
   }
   // The next request: nothing is known of it yet but its connection.
   void Begin() {
-    if (name_ != identity_) name_ = identity_;
+    if (name_ != identity_.name) name_ = identity_.name;
     facts_.problem.clear();
   }
   // Where `callers` names any.
@@ -31,7 +32,10 @@ class RequestCaller {
   // Who it is by that rule, also if the request is judged by another one.
   Caller By(const CallersRule& rule, const Head& head, WallTime now) const;
 
-  const std::string& identity() const { return identity_; }
+  // As whom its calls came under earlier words of that rule.
+  std::vector<Caller::Earlier> Earlier(const CallersRule& rule) const;
+
+  const std::string& identity() const { return identity_.name; }
   const std::string& name() const { return name_; }
   const Caller& facts() const { return facts_; }
   bool is_nobody() const { return !facts_.problem.empty(); }
@@ -39,8 +43,7 @@ class RequestCaller {
   std::string WhyNobody() const;
 
  private:
-  std::string identity_;  // of its certificate
-  bool is_certified_ = false;
+  CallerIdentity identity_;
   std::string name_;  // that identity, unless `callers` says more
   Caller facts_;      // where it does
 };

@@ -21,7 +21,7 @@ class Observation;
 struct ServedRequest {
   // All outlive it.
   ServedRequest(Worker& of, const Ingress& way)
-      : worker(of), services(of.services), ingress(way), caller(of.services.caller) {}
+      : worker(of), services(of.services), ingress(way), caller(of.services.uncertified) {}
 
   // A head has come, or what stands for one; and all of its answer has gone out.
   void Begin();

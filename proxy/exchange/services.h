@@ -56,10 +56,10 @@ struct Services {
   // Agents' TLS handshakes that run. Who has sent nothing yet needs no place.
   ConnectionLimiter handshakes{limits::kTlsHandshakesMax, limits::kTlsHandshakesPerPeerMax};
   std::string install_secret;
-  std::string ledger_secret;     // names of polls are signed with it
-  std::string via;               // "1.1 recourse-1a2b3c4d": our pseudonym in Via
-  std::string pod_flow;          // what `without_trace: pod` names
-  std::string caller = "local";  // identity of agents that show no certificate
+  std::string ledger_secret;   // names of polls are signed with it
+  std::string via;             // "1.1 recourse-1a2b3c4d": our pseudonym in Via
+  std::string pod_flow;        // what `without_trace: pod` names
+  CallerIdentity uncertified;  // agents that show no certificate
 
   TokenCache tokens;                    // for backends
   OutcomeResolver* settling = nullptr;  // told what servers tell agents

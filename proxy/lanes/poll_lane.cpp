@@ -10,12 +10,11 @@
 namespace recourse {
 namespace {
 
-// What it was told under fewer words of `callers`, too.
+// What it was told under an earlier name, too.
 std::optional<std::uint64_t> ReadPoll(const ServedRequest& request, const std::string& id) {
   const std::string& secret = request.services.ledger_secret;
   auto operation = ReadPollId(secret, id, request.caller.name());
-  if (!request.policy().callers.names_any()) return operation;
-  for (const Caller::Earlier& earlier : request.caller.facts().earlier) {
+  for (const Caller::Earlier& earlier : request.caller.Earlier(request.policy().callers)) {
     if (!operation) operation = ReadPollId(secret, id, earlier.name);
   }
   return operation;

@@ -72,8 +72,8 @@ void FillContext(ServedRequest& request, RequestContext& context) {
   context.caller = request.caller.name();
   if (request.view->policy->callers.names_any()) {
     context.verified_field = request.caller.facts().verified_field;
-    context.earlier_callers = request.caller.facts().earlier;
   }
+  context.earlier_callers = request.caller.Earlier(request.view->policy->callers);
   AddEarlierPolicies(request, context);
   context.came_as_backend = request.record.ingress_mode == IngressMode::kReverse;
   context.path = std::string(match.path);

@@ -98,6 +98,7 @@ class Runtime {
             *ledger_, metrics_, [this] { return FactsForScrape(); }, [this] { return Observes(); }),
         observer_(*ledger_, random_, secrets_.install_secret()) {
     services_.ledger = ledger_.get();
+    services_.uncertified = UncertifiedOf(*ledger_);
     services_.access_log = &access_log_;
     services_.observer = &observer_;
     services_.metrics = &metrics_;
@@ -220,8 +221,7 @@ void Runtime::Start() {
   agents_.Listen(config_.listen);
   if (config_.redirect_port != 0) agents_.ListenForRedirected(config_.redirect_port);
   for (const Tcp::endpoint& endpoint : agents_.endpoints()) services_.own.Add(endpoint);
-  services_.own.Add(admin_->endpoint());
-  services_.own.Add(probes_->endpoint());
+  for (HttpServer* const at : {admin_.get(), probes_.get()}) services_.own.Add(at->endpoint());
   agents_.Start();
   for (std::size_t i = 0; i < threads_.size(); ++i)
     threads_[i]->Start("recourse-io-" + std::to_string(i));

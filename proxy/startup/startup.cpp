@@ -15,6 +15,7 @@
 
 #include "filters/ledger/lmdb/map_fault.h"
 #include "filters/ledger/open/open.h"
+#include "filters/ledger/shared_view.h"
 #include "policy/uri/ledger_url.h"
 #include "proxy/admin/access/approver_check.h"
 #include "proxy/base/json/json_object.h"
@@ -203,6 +204,15 @@ std::unique_ptr<Ledger> OpenLedgerOrThrow(const Config& config, LedgerSecretFile
   Log(LogLevel::kError, "observe mode goes on WITHOUT a ledger: calls pass, nothing is recorded",
       {{"reason", ledger.error()}, {"advice", "mend that and restart"}});
   return MakeUnopenedLedger(std::move(ledger.error()));
+}
+
+// While it cannot be asked it is looked for more.
+CallerIdentity UncertifiedOf(Ledger& ledger) {
+  auto* const shared = dynamic_cast<SharedLedgerView*>(&ledger);
+  if (shared == nullptr) return {};
+  return {.name = shared->Group() + "/" + CallerIdentity().name,
+          .of = CallerIdentity::Of::kGroup,
+          .was_local = shared->HasImported().value_or(true)};
 }
 
 std::string ReadTokenOrThrow(const std::string& path) {

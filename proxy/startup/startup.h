@@ -10,6 +10,7 @@
 
 #include "filters/ledger/ledger.h"
 #include "policy/files/sources.h"
+#include "policy/model/callers.h"
 #include "proxy/admin/access/operator_store.h"
 #include "proxy/base/clock.h"
 #include "proxy/config/config.h"
@@ -56,6 +57,9 @@ void LeaveFirstProcessIfShared(const Config& config, const Policy& policy);
 std::unique_ptr<Ledger> OpenLedgerOrThrow(const Config& config, LedgerSecretFiles& secrets,
                                           const Policy& policy, const Clock& clock,
                                           const DrillOverrides* rehearsal);
+
+// Workloads that share a ledger share no callers by accident.
+CallerIdentity UncertifiedOf(Ledger& ledger);
 
 // The admin token in the file; empty without a path.
 std::string ReadTokenOrThrow(const std::string& path);

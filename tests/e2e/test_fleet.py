@@ -10,7 +10,7 @@ import pytest
 
 from support import plans, rawhttp
 from support.approvals import Staffed
-from support.postgres import Postgres
+from support.postgres import SERVER_PROGRAMS, Postgres, newer_programs
 from support.recourse import NotReady, run_cli
 from support.waiting import wait_until
 from test_flow_commands import POLICY, Shop, trace_of
@@ -82,10 +82,13 @@ class Pods:
             pod.kill()
 
 
-@pytest.fixture(scope="module")
-def postgres():
+@pytest.fixture(scope="module", params=["debian", "newer"])
+def postgres(request):
     """Whatever these tests ask of it is found by an index."""
-    with Postgres(settings=plans.SETTINGS) as running:
+    programs = newer_programs() if request.param == "newer" else SERVER_PROGRAMS
+    if programs is None:
+        pytest.skip("npm has brought no newer PostgreSQL")
+    with Postgres(settings=plans.SETTINGS, programs=programs) as running:
         yield running
         log = pathlib.Path(running.log).read_text(errors="replace")
         assert len(plans.plans_in(log)) > 30
@@ -263,6 +266,20 @@ def test_a_pod_with_another_secret_is_refused(pods, double, tmp_path):
     (tmp_path / "install.secret").write_text("11" * 32 + "\n")
     with pytest.raises(NotReady, match="exit 78: "):
         other.a.start()
+
+
+def test_workloads_that_share_a_database_share_no_calls(pods, double, token, tmp_path):
+    path, key = f"/notes/{token}", {"Idempotency-Key": f"key-{token}"}
+    with Pods(tmp_path, double, pods.url, ["other"], "shop/returns") as others:
+        first = write(pods.a, path, token, **key)
+        second = write(others.other, path, token, **key)
+        assert not second.replayed and len(double.effects(path)) == 2
+        assert write(pods.b, path, token, **key).body == first.body
+        assert write(others.other, path, token, **key).body == second.body
+        assert [event["caller"] for event in others.other.events_for(path)] == [
+            "shop/returns/local"] * 2
+        assert {flow["caller"] for flow in pods.a.admin("GET", "/flows?all=true")["flows"]} == {
+            "shop/checkout/local"}
 
 
 def test_what_a_killed_pod_was_sending_is_found_out_by_the_other(double, postgres, tmp_path, token):

@@ -1,11 +1,14 @@
 """Databases that are reached otherwise, or fail otherwise: poolers, passwords, a full disk."""
 
 import pathlib
+import secrets
+import shutil
 import tempfile
 
 import pytest
 
 from support import rawhttp
+from support.certificates import Maker
 from support.disks import fill, small_disk
 from support.pooler import PROGRAM, Pooler
 from support.postgres import Postgres
@@ -81,6 +84,37 @@ def test_a_password_that_has_changed_is_read_again(double, postgres, url, tmp_pa
         wait_until(lambda: status_of(pods.pod, "/notes/third") == 201)
         assert len(double.effects("/notes/third")) == 1
         assert "-word" not in pods.pod.stderr()
+
+
+def test_a_server_whose_certificate_is_of_another_is_refused_with_words(double, tmp_path, token):
+    here = f"127.{1 + secrets.randbelow(250)}.{secrets.randbelow(250)}.9"
+    maker, other = Maker(tmp_path / "ca"), Maker(tmp_path / "other")
+    postgres = Postgres(settings=[
+        f"listen_addresses={here}", "ssl=on", "ssl_cert_file=db.pem", "ssl_key_file=db.key"])
+    made = maker.issue("db", san="DNS:db.shop.example")
+    for file in (made.cert, made.key):
+        shutil.copy(file, postgres.data)
+        at = pathlib.Path(postgres.data, file.name)
+        at.chmod(0o600)
+        shutil.chown(at, pathlib.Path(postgres.data).owner())
+
+    def url(name, authority=maker):
+        return (f"postgres://recourse@{name}/{place}?hostaddr={here}&sslmode=verify-full"
+                f"&sslrootcert={authority.cert}")
+
+    with postgres:
+        place = postgres.database().rpartition("/")[2]
+        assert run_cli("ledger", "migrate", "--ledger", url("db.shop.example")).returncode == 0
+        for wrong, why in ((url("db.evil.example"), 'does not match host name "db.evil.example"'),
+                           (url("db.shop.example", other), "certificate verify failed")):
+            refused = run_cli("ledger", "status", "--ledger", wrong)
+            assert refused.returncode == 78 and why in refused.stderr, refused
+            pods = Pods(tmp_path, double, wrong)
+            with pytest.raises(NotReady, match="exit 78: "):
+                pods.a.start()
+            assert why in pods.a.stderr()
+        with Pods(tmp_path, double, url("db.shop.example"), ["pod"]) as pods:
+            write(pods.pod, f"/notes/{token}", token)
 
 
 def test_while_the_disk_of_the_database_is_full_nothing_is_begun(double, tmp_path):

@@ -91,6 +91,26 @@ TEST_F(PostgresUpkeepTest, AStreamWithoutASignOfLifeIsSilentAndNotLive) {
   EXPECT_EQ(view->PodOf(99), "");
 }
 
+// Its beats are not confirmed, and that is not its silence.
+TEST_F(PostgresUpkeepTest, ADatabaseThatIsReadAndConfirmsNothingTellsOfNoSilence) {
+  const auto stream_of = [&](Ledger& ledger, const char* key) {
+    return std::uint64_t{UnpackRowId(Dispatch(ledger, Call(key)).id).stream};
+  };
+  PgStreamTable table({.connection = {.url = url_, .answer_within = Millis(300)},
+                       .group = "shop/checkout",
+                       .own = stream_of(*one_, "a"),
+                       .record = {}});
+  const std::uint64_t watched[] = {stream_of(*other_, "b")};
+  const auto connection = PgConnection::Open({.url = url_});
+  ASSERT_TRUE(connection && (*connection)->Execute("BEGIN; LOCK TABLE stream IN EXCLUSIVE MODE"));
+  int answers = 0;
+  while (answers < 10 && table.Beats(watched)) ++answers;
+  EXPECT_GT(answers, 1) << "it can be read";
+  EXPECT_LT(answers, 10) << "who watches takes for silence that nothing can be written";
+  ASSERT_TRUE((*connection)->Execute("COMMIT"));
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(table.Beats(watched)) << i;
+}
+
 class AuditedTest : public PostgresUpkeepTest {
  protected:
   void SetUp() override {
@@ -237,6 +257,32 @@ TEST_F(RetentionTest, WhatIsOpenHoldsItsRowsUntilItIsOver) {
   EXPECT_GE(Turn().rows, 4U);
   EXPECT_EQ(TryBegin(*other_, Call("open"))->kind, Kind::kExpired);
   EXPECT_EQ(Problem(), "");
+}
+
+TEST_F(RetentionTest, WhatStaysBehindAnOpenCallIsCountedAndTold) {
+  const auto kept = [&] {
+    const auto found = dynamic_cast<SharedLedgerView*>(one_.get())->Kept(kRule);
+    EXPECT_TRUE(found) << (found ? "" : found.error().detail());
+    return found ? *found : KeptRows();
+  };
+  EXPECT_TRUE(kept().nobody_removes) << "nobody has had a turn";
+  Turn();
+  EXPECT_FALSE(kept().nobody_removes);
+  const Event open = Dispatch(*one_, Call("open"));
+  Record(*one_, Move(open, Phase::kUncertain));
+  Finish(*one_, "behind");
+  Age(2 * kRule.retention.count());
+  Finish(*one_, "young");
+  EXPECT_EQ(Turn().rows, 1U) << "the first one of the stream";
+  const KeptRows found = kept();
+  EXPECT_FALSE(found.nobody_removes);
+  ASSERT_EQ(found.behind.size(), 1U);
+  EXPECT_EQ(found.behind[0].row, open.id);
+  EXPECT_EQ(found.behind[0].operation, open.operation);
+  EXPECT_EQ(found.behind[0].rows, 4U);
+  EXPECT_GE(found.behind[0].age_s, 2 * kRule.retention.count() / 1'000);
+  Execute("UPDATE work SET due_at = due_at - interval '1 hour' WHERE kind = 4");
+  EXPECT_TRUE(kept().nobody_removes);
 }
 
 TEST_F(RetentionTest, StepsOfAFlowThatIsNotOverStay) {

@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 constexpr std::int64_t kNow = 1'700'000'000;
 const WallTime kWall{std::chrono::seconds(kNow)};
 
-Caller Read(const CallersRule& rule, const Headers& headers, const std::string& certificate = "") {
+Caller Read(const CallersRule& rule, const Headers& headers, const CallerIdentity& identity) {
   const auto values = [&](std::string_view name) {
     std::vector<std::string_view> found;
     for (const auto& [field, value] : headers) {
@@ -26,8 +26,12 @@ Caller Read(const CallersRule& rule, const Headers& headers, const std::string& 
     }
     return found;
   };
-  return ReadCaller(rule, certificate.empty() ? "local" : certificate, !certificate.empty(), values,
-                    kWall);
+  return ReadCaller(rule, identity, values, kWall);
+}
+Caller Read(const CallersRule& rule, const Headers& headers, const std::string& certificate = "") {
+  CallerIdentity identity;
+  if (!certificate.empty()) identity = {certificate, CallerIdentity::Of::kCertificate};
+  return Read(rule, headers, identity);
 }
 
 CallersRule ByField() { return {.field = "X-Agent", .jwt = {}}; }
@@ -46,6 +50,32 @@ TEST(CallersTest, AFieldNamesTheCallerBesideItsCertificate) {
   const Caller both = Read(ByField(), {{"X-Agent", "planner"}}, "spiffe://td/pod");
   EXPECT_EQ(both.name, "field:planner;spiffe://td/pod");
   EXPECT_EQ(both.earlier[0].name, "spiffe://td/pod");
+}
+
+std::vector<std::string> EarlierOf(const Caller& caller) {
+  std::vector<std::string> names;
+  for (const Caller::Earlier& one : caller.earlier) names.push_back(one.name);
+  return names;
+}
+
+// Workloads that share a ledger share no callers but those that somebody vouches for.
+TEST(CallersTest, WhoIsOnlyBelievedIsSomebodyOfTheGroup) {
+  using Of = CallerIdentity::Of;
+  const CallerIdentity group{"shop/checkout/local", Of::kGroup};
+  EXPECT_EQ(Read({}, {}, group).name, "shop/checkout/local");
+  EXPECT_TRUE(Read({}, {}, group).earlier.empty());
+  const Caller believed = Read(ByField(), {{"X-Agent", "planner"}}, group);
+  EXPECT_EQ(believed.name, "field:planner;shop/checkout/local");
+  EXPECT_EQ(EarlierOf(believed), std::vector<std::string>{"shop/checkout/local"});
+  EXPECT_EQ(Read(ByField(), {}, group).name, "unknown:shop/checkout/local");
+}
+
+TEST(CallersTest, WhatCameAsLocalBeforeIsKnownAgain) {
+  const CallerIdentity group{"shop/checkout/local", CallerIdentity::Of::kGroup, true};
+  EXPECT_EQ(EarlierOf(Read({}, {}, group)), std::vector<std::string>{"local"});
+  const Caller believed = Read(ByField(), {{"X-Agent", "planner"}}, group);
+  EXPECT_EQ(EarlierOf(believed),
+            (std::vector<std::string>{"shop/checkout/local", "local", "field:planner"}));
 }
 
 TEST(CallersTest, WhatIsNotThereOnceNamesNobody) {

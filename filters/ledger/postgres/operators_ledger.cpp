@@ -1,5 +1,6 @@
 #include "filters/ledger/postgres/operators_ledger.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "filters/ledger/model/row_id.h"
@@ -9,6 +10,7 @@
 #include "filters/ledger/postgres/waits.h"
 #include "filters/ledger/queries/flow_queries.h"
 #include "filters/ledger/queries/log_queries.h"
+#include "proxy/base/limits.h"
 
 namespace recourse {
 namespace {
@@ -19,10 +21,64 @@ constexpr PgStatement kStreamsToShow{
     " greatest(0, extract(epoch FROM now() - at))::bigint FROM stream"
     " WHERE grp = $1::text AND state <> 3 ORDER BY stream"};
 
+constexpr PgStatement kHasImported{
+    "has_imported", "SELECT 1 FROM stream WHERE grp = $1::text AND stream = $2::bigint"};
+constexpr std::int64_t kKeptStreams = 16, kKeptRowsCounted = 100'000;
+constexpr int kTurnsMissed = 2;
+
+// Seconds since the group's turn was due; no row: there has never been one.
+constexpr PgStatement kTurnLate{
+    "turn_late",
+    "SELECT greatest(0, extract(epoch FROM now() - due_at))::bigint FROM work"
+    " WHERE kind = 4 AND grp = $1::text"};
+// The first row of each stream is the one that holds the others.
+constexpr PgStatement kKept{
+    "kept_rows",
+    "SELECT e.stream, e.number, e.op_stream, e.op_number,"
+    " extract(epoch FROM now() - e.at)::bigint,"
+    " (SELECT count(*) FROM (SELECT 1 FROM event o WHERE o.stream = s.stream AND o.number > s.base"
+    "  AND o.at < now() - $2::bigint * interval '1 ms' LIMIT $4::bigint) AS old)"
+    " FROM stream s JOIN event e ON e.stream = s.stream AND e.number = s.base + 1"
+    " WHERE s.grp = $1::text AND s.base + 1 < s.head AND s.state <> 4"
+    " AND e.at < now() - $2::bigint * interval '1 ms' ORDER BY e.at LIMIT $3::bigint"};
+
 constexpr PgStatement kPodOf{"pod_of",
                              "SELECT pod FROM stream WHERE grp = $1::text AND stream = $2::bigint"};
 
 }  // namespace
+
+Millis KeeperEvery(const LedgerRule& rule) {
+  const Millis shorter = std::min(rule.retention, rule.tombstones) / limits::kAgeMarksPerRetention;
+  return std::clamp(shorter, Millis(limits::kAgeSpacingMin), Millis(limits::kAgeSpacingMax));
+}
+
+std::expected<KeptRows, std::string> ReadPgKeptRows(PgReader& reader, const std::string& group,
+                                                    const LedgerRule& rule) {
+  const Millis missed = kTurnsMissed * KeeperEvery(rule);
+  const auto late = reader.Ask(kTurnLate, PgArguments().Bytes(group));
+  if (!late) return std::unexpected(late.error());
+  const auto rows = reader.Ask(kKept, PgArguments()
+                                          .Bytes(group)
+                                          .Int((rule.retention + missed).count())
+                                          .Int(kKeptStreams)
+                                          .Int(kKeptRowsCounted));
+  if (!rows) return std::unexpected(rows.error());
+  KeptRows kept;
+  const bool had_turn = late->front().size() > 0;
+  kept.nobody_removes = !had_turn || Millis(1'000 * late->front().Int(0, 0)) > missed;
+  const PgRows& found = rows->front();
+  for (int row = 0; row < found.size(); ++row) {
+    const auto id_at = [&](int column) {
+      return PackRowId(
+          {static_cast<std::uint32_t>(found.Int(row, column)), found.Number(row, column + 1)});
+    };
+    kept.behind.push_back({.row = id_at(0),
+                           .operation = id_at(2),
+                           .age_s = found.Int(row, 4),
+                           .rows = found.Number(row, 5)});
+  }
+  return kept;
+}
 
 Result<EventPage> PgOperatorsLedger::List(const EventFilter& filter) {
   PgPlacedLog log(reader_, of_.group);
@@ -73,6 +129,19 @@ Result<std::vector<LedgerStream>> PgOperatorsLedger::Streams() {
                        .silent_s = rows.Int(row, 5)});
   }
   return streams;
+}
+
+Result<bool> PgOperatorsLedger::HasImported() {
+  const auto answered =
+      reader_.Ask(kHasImported, PgArguments().Bytes(of_.group).Int(AsInt(kPgImportedStream)));
+  if (!answered) return std::unexpected(PgAway());
+  return answered->front().size() == 1;
+}
+
+Result<KeptRows> PgOperatorsLedger::Kept(const LedgerRule& rule) {
+  auto kept = ReadPgKeptRows(reader_, of_.group, rule);
+  if (!kept) return std::unexpected(PgAway());
+  return std::move(*kept);
 }
 
 std::string PgOperatorsLedger::PodOf(std::uint64_t stream) {

@@ -14,6 +14,13 @@
 
 namespace recourse {
 
+// How long the group's next turn at retention waits after the one before.
+Millis KeeperEvery(const LedgerRule& rule);
+
+// What no turn in time would have left is old. Fails with a line for people.
+std::expected<KeptRows, std::string> ReadPgKeptRows(PgReader& reader, const std::string& group,
+                                                    const LedgerRule& rule);
+
 class PgOperatorsLedger : public Ledger, public OperationLister, public SharedLedgerView {
  public:
   Result<EventPage> List(const EventFilter& filter) override;
@@ -22,7 +29,10 @@ class PgOperatorsLedger : public Ledger, public OperationLister, public SharedLe
   Result<std::optional<FlowState>> FindFlow(std::uint64_t number) override;
   Result<std::vector<FlowState>> NewestFlows(std::size_t limit) override;
   std::expected<void, std::string> AcceptRestoredBackup() override;
+  const std::string& Group() const override { return of_.group; }
+  Result<bool> HasImported() override;
   Result<std::vector<LedgerStream>> Streams() override;
+  Result<KeptRows> Kept(const LedgerRule& rule) override;
   std::string PodOf(std::uint64_t stream) override;
 
  protected:

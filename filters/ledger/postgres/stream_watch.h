@@ -49,11 +49,19 @@ class PgStreamTable final : public StreamTable {
   Result<bool> TakeOverSome(std::uint64_t stream) override;
 
  private:
-  Result<PgRows> Ask(const PgStatement& statement, const PgArguments& arguments);
+  // A beat, and how many answers in turn have told of it.
+  struct Seen {
+    std::uint64_t beat = 0;
+    int times = 0;
+  };
+  // `proves`: it is answered only by a database that also confirms what is written.
+  Result<PgRows> Ask(const PgStatement& statement, const PgArguments& arguments,
+                     bool proves = false);
   Result<void> TellEnd(std::uint64_t stream, std::size_t waiting);
 
   const Parts parts_;
   std::map<std::uint64_t, std::size_t> unknown_;  // calls, by the dead stream
+  std::map<std::uint64_t, Seen> seen_;            // by stream that is watched
   std::unique_ptr<PgConnection> connection_;
 };
 

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "filters/ledger/model/row_id.h"
 #include "filters/ledger/shared_view.h"
 #include "filters/mcp/missing_tools.h"
 #include "proxy/admin/access/problem.h"
@@ -42,6 +43,21 @@ void AddStreams(Ledger& ledger, JsonObject& json) {
     one.Number("rows", stream.rows);
     one.Number("running", stream.running);
     one.Number("silent_s", stream.silent_s);
+  });
+}
+
+// Old rows that are still there, likewise.
+void AddKept(Ledger& ledger, const LedgerRule& rule, JsonObject& json) {
+  auto* const shared = dynamic_cast<SharedLedgerView*>(&ledger);
+  const auto kept = shared != nullptr ? shared->Kept(rule) : Result<KeptRows>();
+  if (shared == nullptr || !kept) return;
+  JsonObject retention(json.Value("retention"));
+  retention.Bool("nobody_removes", kept->nobody_removes);
+  retention.Objects("behind", kept->behind, [](JsonObject& one, const KeptRows::Behind& behind) {
+    one.Raw("row", RowIdJson(behind.row));
+    if (behind.operation != 0) one.Raw("operation", RowIdJson(behind.operation));
+    one.Number("rows", behind.rows);
+    one.Number("age_s", behind.age_s);
   });
 }
 
@@ -123,6 +139,7 @@ HttpResponse ProcessApi::Status() const {
     json.Each("redeclared_tools", RedeclaredTools(*policy, *work.mcp_tools), write_name);
     json.Raw("ledger", ToJson(stats));
     AddStreams(parts_.ledger, json);
+    AddKept(parts_.ledger, policy->ledger, json);
   }));
 }
 

