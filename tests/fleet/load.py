@@ -14,6 +14,7 @@ from support.waiting import wait_until
 
 ROUTES = (("/probed", "shop.test", ""), ("/probed", "shop.test", "?slow=1"),
           ("/plain", "shop.test", "?slow=1"), ("/keyed", "bank.test", ""))  # fmt: skip
+FLOW_SECONDS_MAX = 8.0  # the deadline of a flow
 AGAIN = 0.35  # calls that repeat one that was not answered, or not for good
 LOST = (OSError, rawhttp.Cut, http.client.HTTPException, AssertionError, ValueError)
 
@@ -75,7 +76,23 @@ class Writes(Campaign):
 
 
 class Flows(FlowCampaign):
-    """Checkouts of three steps, which may be broken."""
+    """Checkouts of three steps, which may be broken. While the database is away their deadline may
+    pass, which is found out as soon as it is back: perhaps before their last step has ended."""
+
+    def begin(self):
+        flow = super().begin()
+        flow.begun = time.monotonic()
+        return flow
+
+    def advance(self, flow):
+        is_told = super().advance(flow)
+        flow.took = time.monotonic() - flow.begun
+        return is_told
+
+    @staticmethod
+    def wanted(flow):
+        is_late = getattr(flow, "took", 0.0) >= FLOW_SECONDS_MAX
+        return None if is_late and flow.wanted() == "complete" else flow.wanted()
 
     def agent(self, pause):
         over = self.recourse.is_over

@@ -8,6 +8,8 @@ import signal
 import threading
 import time
 
+from load import FLOW_SECONDS_MAX
+
 from support.approvals import Staffed
 from support.flow_campaign import flow_policy
 from support.policies import STANDARD
@@ -77,7 +79,7 @@ class Fleet:
             file.chmod(0o600)
         self.key_arguments = ["--ledger-key-file", key]
         secrets = ["--install-secret-file", secret, *self.key_arguments]
-        policy = flow_policy(double, "8s", tools=MAIL + kinds_of_writes())
+        policy = flow_policy(double, f"{FLOW_SECONDS_MAX:g}s", tools=MAIL + kinds_of_writes())
         policy += f"ledger: {{ group: {GROUP} }}\n"
         made = run_cli("ledger", "migrate", "--ledger", database.url)
         assert made.returncode == 0, made

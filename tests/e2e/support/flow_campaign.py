@@ -93,6 +93,10 @@ class FlowCampaign(Campaign):
         self.is_storm = is_storm
         self.parked = {}  # the reason of each flow that waits for a human, at the reckoning
 
+    @staticmethod
+    def wanted(flow):
+        return flow.wanted()
+
     def begin(self):
         with self.lock:
             self.made += 1
@@ -239,7 +243,7 @@ class FlowCampaign(Campaign):
         return found
 
     def judge_flows(self, record, events):
-        wanted = {flow.trace: flow.wanted() for flow in self.all}
+        wanted = {flow.trace: self.wanted(flow) for flow in self.all}
         flows = self.flows()
         self.parked = {f["flow"]: f["reason"] for f in flows if f["phase"] == "NEEDS_HUMAN"}
         phases = {f["flow"]: f["phase"] for f in flows}
