@@ -47,6 +47,8 @@ constexpr std::pair<std::string_view, std::string_view> kExamples[] = {
     {"operators check", "operators.yaml"},
     {"redirect show", "--ports 80,443,8080"},
     {"redirect remove", ""},
+    {"redirect await", "--ports 80,443 --for 60s"},
+    {"redirect node", ""},
     {"redirect install", "--ports all --exclude-ports 22,5432 --exclude-cidrs 10.96.0.0/12"},
     {"ca init", "/var/lib/recourse/ca"},
     {"ca bundle", "/var/lib/recourse/ca --out /etc/agent/ca-bundle.pem"},
@@ -139,7 +141,6 @@ std::vector<std::string> ChoicesOf(const CLI::Option& option) {
   return CLI::detail::split(type.substr(begin + 1, end - begin - 1), ',');
 }
 
-// What values an option takes.
 std::string AcceptedBy(const CLI::Option& option) {
   if (const auto choices = ChoicesOf(option); !choices.empty()) {
     return CLI::detail::join(choices, ", ");
@@ -315,7 +316,6 @@ void AppendCommand(std::string& words, std::string& values, std::string& paths,
   }
 }
 
-// In single quotes.
 std::string FishQuoted(std::string_view text) {
   std::string out = "'";
   for (const char c : text) {

@@ -3,15 +3,22 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <csignal>
+#include <expected>
 #include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "policy/language/config_reader.h"
 #include "policy/uri/addresses.h"
+#include "proxy/cli/command_line.h"
 #include "proxy/config/config.h"
+#include "proxy/net/loop/redirect_trial.h"
+#include "proxy/net/loop/signal_wait.h"
 #include "proxy/redirect/nft.h"
+#include "proxy/redirect/pod_networks.h"
 #include "proxy/redirect/redirect_rules.h"
 
 namespace recourse {
@@ -107,6 +114,71 @@ int Install(const RedirectRules& rules) {
                   WordsForRedirected(rules), rules.port, rules.uid));
 }
 
+// The options of a process that waits; it is not to be trusted.
+std::expected<RedirectRules, std::string> ParseRules(const std::vector<std::string>& words) {
+  CLI::App app;
+  RedirectArguments args;
+  std::string longest;
+  AddRuleOptions(app, args);
+  app.add_option("--for", longest);
+  try {
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
+  } catch (const CLI::Error& error) {
+    return std::unexpected(std::string(error.what()));
+  }
+  return Resolve(args);
+}
+
+int Await(const RedirectRules& rules, Millis longest) {
+  const std::optional<std::uint16_t> port = SomeRedirectedPort(rules);
+  if (!port) {
+    std::cerr << "recourse: these options lead no port anywhere\n";
+    return kExitUsage;
+  }
+  const std::expected<bool, std::string> led = IsLedTo(rules.port, *port, longest);
+  if (led && *led) {
+    std::cout << fmt::format("connections to {} go to port {}\n", WordsForRedirected(rules),
+                             rules.port);
+    return kExitOk;
+  }
+  std::cerr << "recourse: "
+            << (led ? fmt::format("connections to port {} do not go to port {}: does `recourse "
+                                  "redirect node` (the chart's redirect.node) run on this node?",
+                                  *port, rules.port)
+                    : led.error())
+            << "\n";
+  return kExitRuntime;
+}
+
+// Until SIGTERM or SIGINT.
+int ServeNode() {
+  constexpr Millis kPause{250};
+  SignalWait signals({SIGTERM, SIGINT}, -1);
+  PodNetworks networks(&ParseRules);
+  std::cout << "writing rules for pods of this machine that wait for them" << std::endl;
+  do {
+    for (const std::string& news : networks.Look()) std::cout << news << std::endl;
+  } while (signals.Wait(kPause).signal == 0);
+  return kExitOk;
+}
+
+void AddAwait(CLI::App& redirect, int& exit_code) {
+  struct Arguments {
+    RedirectArguments rules;
+    std::string longest = "60s";
+  };
+  const auto args = std::make_shared<Arguments>();
+  CLI::App* const command = redirect.add_subcommand(
+      "await", "Wait until `recourse redirect node` has written the rules for this pod");
+  AddRuleOptions(*command, args->rules);
+  command->add_option("--for", args->longest, "How long")
+      ->check(CheckDuration)
+      ->capture_default_str();
+  command->callback([args, &exit_code] {
+    exit_code = Await(Resolve(args->rules), *ParseDuration(args->longest));
+  });
+}
+
 }  // namespace
 
 void AddRedirect(CLI::App& app, int& exit_code) {
@@ -124,6 +196,12 @@ void AddRedirect(CLI::App& app, int& exit_code) {
       "install", "Apply the rules to this network namespace, in place of earlier ones");
   AddRuleOptions(*install, *args);
   install->callback([args, &exit_code] { exit_code = Install(Resolve(*args)); });
+  AddAwait(*redirect, exit_code);
+  CLI::App* const node = redirect->add_subcommand(
+      "node",
+      "Write the rules for pods of this machine that wait for them (as root, and where "
+      "their processes are seen)");
+  node->callback([&exit_code] { exit_code = ServeNode(); });
   CLI::App* remove = redirect->add_subcommand("remove", "Remove the rules, if there are any");
   remove->callback([&exit_code] {
     exit_code =

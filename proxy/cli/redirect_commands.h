@@ -1,4 +1,4 @@
-// `recourse redirect show`, `install` and `remove`.
+// `recourse redirect show`, `install`, `remove`, `await` and `node`.
 #pragma once
 
 #include <CLI/CLI.hpp>

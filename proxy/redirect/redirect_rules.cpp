@@ -43,17 +43,10 @@ bool Has(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-}  // namespace
-
-std::string RenderRedirectRemoval() {
-  // The first line makes the second one good where there is no table yet.
-  return "table inet recourse\n"
-         "delete table inet recourse\n";
-}
-
-std::string RenderRedirectRules(const RedirectRules& rules) {
+// The table itself.
+std::string TableOf(const RedirectRules& rules) {
   const std::string exclusions = Exclusions(rules);
-  std::string text = RenderRedirectRemoval();
+  std::string text;
   // Before the chains of service meshes (-100): what one chain has redirected no other sees, and
   // what Recourse sends is left to them.
   text +=
@@ -72,6 +65,33 @@ std::string RenderRedirectRules(const RedirectRules& rules) {
             exclusions + "    udp dport 443 drop\n  }\n";
   }
   return text + "}\n";
+}
+
+}  // namespace
+
+std::string RenderRedirectRemoval() {
+  // The first line makes the second one good where there is no table yet.
+  return "table inet recourse\n"
+         "delete table inet recourse\n";
+}
+
+std::string RenderRedirectRules(const RedirectRules& rules) {
+  return RenderRedirectRemoval() + TableOf(rules);
+}
+
+std::string RenderNewRedirectRules(const RedirectRules& rules) {
+  return "create table inet recourse\n" + TableOf(rules);
+}
+
+std::optional<std::uint16_t> SomeRedirectedPort(const RedirectRules& rules) {
+  const std::set<std::uint16_t> excluded = ExcludedPorts(rules);
+  for (const std::uint16_t port : rules.ports) {
+    if (!excluded.contains(port)) return port;
+  }
+  for (std::uint16_t port = 80; rules.ports.empty() && port != 0; ++port) {
+    if (!excluded.contains(port)) return port;
+  }
+  return std::nullopt;
 }
 
 std::string WordsForRedirected(const RedirectRules& rules) {

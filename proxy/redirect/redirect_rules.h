@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -27,8 +28,14 @@ struct RedirectRules {
 // earlier one made, so that applying it twice is applying it once.
 std::string RenderRedirectRules(const RedirectRules& rules);
 
+// The same, but it fails where there is a table already.
+std::string RenderNewRedirectRules(const RedirectRules& rules);
+
 // A script that removes the table, also where there is none.
 std::string RenderRedirectRemoval();
+
+// A port whose connections the rules lead; nullopt: there is none.
+std::optional<std::uint16_t> SomeRedirectedPort(const RedirectRules& rules);
 
 // "TCP ports 80, 443", "every TCP port but 22, 53, 853".
 std::string WordsForRedirected(const RedirectRules& rules);

@@ -255,8 +255,8 @@ NOT_TABLES = {
     "ledger migrate", "ledger grant", "ledger import",
     "policy suggest", "policy test", "policy schema", "policy import mcp", "policy import openapi",
     "policy replay", "pack add", "pack export",
-    "redirect show", "redirect install", "redirect remove", "version", "completion", "help",
-    "ca init", "ca bundle", "env",
+    "redirect show", "redirect install", "redirect remove", "redirect await", "redirect node",
+    "version", "completion", "help", "ca init", "ca bundle", "env",
 }  # fmt: skip
 
 

@@ -143,6 +143,20 @@ def test_redirect_excludes_the_user_that_the_sidecar_runs_as():
         assert not names & {"HTTP_PROXY", "NO_PROXY"}, "the kernel leads them"
 
 
+def test_a_node_writes_the_rules_for_pods_without_rights():
+    out = rendered("redirect-node-values")
+    for _, pod, sidecar in out.sidecar_pods():
+        wait = pod["spec"]["initContainers"][0]
+        assert wait["args"] == ["redirect", "await", "--uid=19080", "--port=19083",
+                                "--ports=80,443"]  # fmt: skip
+        # Its own connection must not be left alone, as the sidecar's are.
+        assert wait["securityContext"]["runAsUser"] == 19081
+        assert wait["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+        assert argument(sidecar, "--redirect") == "19083"
+    assert out.one("DaemonSet", "-redirect")["spec"]["template"]["spec"]["hostPID"]
+    assert not rendered("redirect-values").all("DaemonSet")
+
+
 def test_interception_makes_a_ca_in_memory_and_shows_agents_its_bundle_alone():
     for _, pod, sidecar in rendered("redirect-values").sidecar_pods():
         volumes = {one["name"]: one for one in pod["spec"]["volumes"]}

@@ -25,6 +25,24 @@ table inet recourse {
 )");
 }
 
+TEST(RedirectRulesTest, NewOnesAreTheSameButReplaceNone) {
+  const std::string replaced = RenderRedirectRules({}), added = RenderNewRedirectRules({});
+  const std::string removal = RenderRedirectRemoval();
+  EXPECT_EQ(added, "create table inet recourse\n" + replaced.substr(removal.size()));
+}
+
+TEST(RedirectRulesTest, SomePortThatIsLedHere) {
+  RedirectRules rules;
+  EXPECT_EQ(SomeRedirectedPort(rules), 80);
+  rules.exclude_ports = {80};
+  EXPECT_EQ(SomeRedirectedPort(rules), 443);
+  rules.exclude_ports = {80, 443};
+  EXPECT_EQ(SomeRedirectedPort(rules), std::nullopt);
+  rules.ports = {};
+  rules.exclude_ports = {80, 81};
+  EXPECT_EQ(SomeRedirectedPort(rules), 82);
+}
+
 TEST(RedirectRulesTest, EveryPortButSomeAndNetworksOfBothFamilies) {
   const RedirectRules rules{.uid = 7,
                             .port = 15001,

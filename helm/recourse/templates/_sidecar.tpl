@@ -62,7 +62,7 @@ seccompProfile: { type: RuntimeDefault }
   imagePullPolicy: {{ .Values.image.pullPolicy }}
   args:
     - redirect
-    - install
+    - {{ .Values.redirect.byNode | ternary "await" "install" }}
     - --uid={{ .Values.runAs.user }}
     - --port={{ .Values.ports.redirect }}
     - --ports={{ .Values.redirect.ports }}
@@ -72,6 +72,13 @@ seccompProfile: { type: RuntimeDefault }
     {{- with .Values.redirect.excludeCidrs }}
     - --exclude-cidrs={{ . }}
     {{- end }}
+  {{- if .Values.redirect.byNode }}
+  {{- /* Of another user than the sidecar: what that connects to is left alone. */}}
+  {{- $user := add .Values.runAs.user 1 }}
+  {{- $rights := fromYaml (include "recourse.containerSecurityContext" .) }}
+  securityContext:
+    {{- set (set $rights "runAsUser" $user) "runAsGroup" $user | toYaml | nindent 4 }}
+  {{- else }}
   securityContext:
     runAsNonRoot: false
     runAsUser: 0
@@ -80,6 +87,7 @@ seccompProfile: { type: RuntimeDefault }
     readOnlyRootFilesystem: true
     capabilities: { drop: [ ALL ], add: [ NET_ADMIN ] }
     seccompProfile: { type: RuntimeDefault }
+  {{- end }}
   resources:
     requests: { cpu: 10m, memory: 16Mi }
     limits: { memory: 64Mi }
