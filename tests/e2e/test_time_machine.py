@@ -10,7 +10,7 @@ import pytest
 from support import rawhttp
 from support.approvals import Staffed
 from support.mcp_wire import Modern
-from support.recourse import CRASH_POINTS, Recourse
+from support.recourse import CRASH_POINTS, Recourse, run_cli
 from support.tracker import MCP_POLICY, Tracker, policy
 from support.waiting import wait_until
 
@@ -475,3 +475,17 @@ def test_a_call_of_an_mcp_tool_is_undone_from_a_read_of_its_server(tracker, tmp_
         assert thing["labels"] == ([] if is_changed else FIELDS["labels"])
         assert tracker.effects == [f"edit_issue {name}"] * (1 if is_changed else 2)
         assert run.verify()["ok"]
+
+
+def test_what_becomes_of_its_effect_is_told_wherever_it_is_told_of(machine, tracker):
+    name = machine.issue()
+    (updated,) = {e["class"] for e in machine.recourse.events(trace=machine.update(name))}
+    assert machine.call("DELETE", f"/issues/{name}").status == 204
+    (deleted,) = {e["class"] for e in machine.recourse.events(trace=machine.trace)}
+    assert (updated, deleted) == ("reversible", "externally reversible")
+    tools = machine.recourse.admin("GET", "/policy/tools")["tools"]
+    classes = {tool["name"]: tool["class"] for tool in tools}
+    assert classes["issues.update"] == updated and classes["issues.delete"] == deleted
+    explained = run_cli("policy", "explain", machine.recourse.policy_path,
+                        f"DELETE http://tracker.test/issues/{name}")  # fmt: skip
+    assert deleted in explained.stdout, explained.stdout

@@ -71,6 +71,7 @@ class Double(Api):
         self.throttled = 0  # so many writes are refused before the key layer sees them
         self.is_late = False  # writes go unanswered, and take effect at arrive()
         self.lag = 0  # so many lists do not show what was made since lag_behind()
+        self.slow = 0  # so many questions pass before what was taken on is done
         self.is_silent = False  # effects happen, and no answer comes before released is set
         self.released = threading.Event()
         self.pending = []
@@ -268,3 +269,4 @@ class Case:
     lists: bool = False  # its probe reads a list, which may lag
     headers: dict = field(default_factory=dict)
     asks: bool = False  # a human is asked before it is sent
+    later: str = ""  # "write" or "undo": that one is taken on, and done some questions later

@@ -3,8 +3,8 @@
 * create inputs take an `id`, a UUID of the client's choice, which is that of the thing; a second
   one of it is an error INPUT_ERROR, "conflict on insert of Issue", and makes nothing. It comes
   with HTTP 200 or 400: both are offered.
-* deleting an issue or a project puts it into the trash, from where unarchiving takes it back; a
-  comment is gone. What is not there is an error.
+* deleting an issue, a project or a document puts it into the trash, from where unarchiving takes
+  it back; a comment is gone. What is not there is an error.
 * who asks too often gets HTTP 400, code RATELIMITED.
 Not published, so offered in both ways: whether a second deletion succeeds."""
 
@@ -15,7 +15,7 @@ from doubles.base import Case
 from doubles.graphql import GraphqlDouble, mutation
 
 VERB = re.compile("(.+)(Create|Update|Delete|(?<!Un)Archive|Unarchive)")
-ARCHIVABLE = ("issue", "project")
+ARCHIVABLE = ("issue", "project", "document")
 
 
 class Linear(GraphqlDouble):
@@ -111,7 +111,15 @@ class Linear(GraphqlDouble):
         return self.set("issue", asked["id"], "unlabelled", labelIds=sorted(labels))
 
 
-KINDS = {"issue": "Issue", "comment": "Comment", "project": "Project"}
+    def commentResolve(self, asked):
+        return self.set("comment", asked["id"], "resolved", resolvedAt="2026-08-01")
+
+    def commentUnresolve(self, asked):
+        return self.set("comment", asked["id"], "unresolved", resolvedAt=None)
+
+
+KINDS = {"issue": "Issue", "comment": "Comment", "project": "Project", "document": "Document",
+         "issueLabel": "IssueLabel", "issueRelation": "IssueRelation"}  # fmt: skip
 DOUBLE = Linear
 
 
@@ -145,6 +153,7 @@ def others(kind, **members):
 
 AN_ISSUE = {"title": "Old", "description": None, "priority": 2, "estimate": None, "dueDate": None,
             "labelIds": ["l1"], "state": {"id": "todo"}}  # fmt: skip
+A_DOCUMENT = {"title": "Old", "content": "# Old\n", "icon": None, "color": "#000"}
 A_PROJECT = {"name": "Old", "description": "", "content": None, "priority": 0,
              "startDate": None, "targetDate": "2026-12-01"}  # fmt: skip
 CASES = [
@@ -173,4 +182,21 @@ CASES = [
     on("projectDelete", "project.delete", given=given("project")),
     on("projectUnarchive", "project.unarchive",
        given=given("project", archivedAt="2026-08-01", trashed=True)),
+    create("document", "document", {"projectId": "P1", "title": "$token"}, lists=True,
+           undone=["document archived"]),
+    on("documentUpdate", "document.update", more={"input": {"title": "$token", "icon": "Bug"}},
+       given=given("document", **A_DOCUMENT), foreign=others("document", content="Theirs")),
+    on("documentDelete", "document.delete", given=given("document")),
+    on("documentUnarchive", "document.unarchive",
+       given=given("document", archivedAt="2026-08-01", trashed=True)),
+    create("issueLabel", "label", {"teamId": "T1", "name": "$token"}, lists=True, moved=gone,
+           moved_undo=[]),
+    create("issueRelation", "relation",
+           {"issueId": "I1", "relatedIssueId": "$token", "type": "blocks"}, moved=gone,
+           moved_undo=[]),
+    on("issueLabelDelete", "label.delete", given=given("issueLabel"), undone=None),
+    on("issueRelationDelete", "relation.delete", given=given("issueRelation"), undone=None),
+    on("commentResolve", "comment.resolve", given=given("comment", resolvedAt=None)),
+    on("commentUnresolve", "comment.unresolve",
+       given=given("comment", resolvedAt="2026-08-01")),
 ]  # fmt: skip

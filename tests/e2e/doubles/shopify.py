@@ -9,6 +9,7 @@ shopify.dev: implementing-idempotency, its changelog of 2025-12-12):
 * inventorySetQuantities must be told changeFromQuantity; another quantity than that, unless it is
   null, is CHANGE_FROM_QUANTITY_STALE.
 * a customer with orders is not deleted.
+* orderCancel gives a Job, which says when it is done.
 * who asks too often gets HTTP 200, errors with code THROTTLED.
 Not published, so offered in both ways: whether closing what is closed is an error."""
 
@@ -34,7 +35,11 @@ DELETED = {"draftOrderDelete": ("draftOrder", "deletedId"),
            "productDelete": ("product", "deletedProductId"),
            "customerDelete": ("customer", "deletedCustomerId")}  # fmt: skip
 TURNED = {"orderClose": ("order", "closed", True), "orderOpen": ("order", "closed", False),
-          "fulfillmentCancel": ("fulfillment", "status", "CANCELLED")}  # fmt: skip
+          "fulfillmentCancel": ("fulfillment", "status", "CANCELLED"),
+          "discountCodeActivate": ("codeDiscountNode", "status", "ACTIVE"),
+          "discountCodeDeactivate": ("codeDiscountNode", "status", "EXPIRED"),
+          "returnClose": ("return", "status", "CLOSED"),
+          "returnReopen": ("return", "status", "OPEN")}  # fmt: skip
 
 
 class UserError(Exception):
@@ -50,6 +55,7 @@ class Shopify(GraphqlDouble):
 
     def __init__(self):
         self.turns_twice = True  # or an error
+        self.jobs = {}
         self.fails_inside = 0  # so many keyed attempts fail, and use their key up
         super().__init__()
 
@@ -77,12 +83,27 @@ class Shopify(GraphqlDouble):
             return {**self.nothing(document), "userErrors": [told]}
 
     def asked(self, document):
+        if document.name == "job":
+            return self.job(document.arguments["id"])
         if document.name != "inventoryItem":
             return self.things.get(f"{document.name} {document.arguments['id']}")
         item = document.arguments["id"]
         ((_, level, _, _),) = document.selected
         quantity = self.things[f"quantity {item} {level['locationId']}"]["quantity"]
         return {"inventoryLevel": {"quantities": [{"quantity": quantity}]}}
+
+    def job(self, name):
+        job = self.jobs[name]
+        job[0] -= 1
+        if job[0] == -1:
+            job[1]["canceled"] = True
+        return {"done": job[0] < 0}
+
+    def cancel(self, order):
+        name = f"gid://shopify/Job/{self.number()}"
+        self.jobs[name] = [self.slow, self.find("order", order)]
+        self.happened("order canceled")
+        return {"job": {"id": name, "done": False}}
 
     def keyed(self, document):
         key = document.directives.get("idempotent", {}).get("key", "")
@@ -108,6 +129,8 @@ class Shopify(GraphqlDouble):
         name, asked = document.name, document.arguments
         if name == "inventorySetQuantities":
             return self.quantities(asked["input"])
+        if name == "orderCancel":
+            return self.cancel(asked["orderId"])
         if name in MADE:
             kind, argument, members = MADE[name]
             thing = f"gid://shopify/{kind}/{self.number()}"
@@ -240,4 +263,13 @@ CASES = [
          foreign=others("customer", firstName="theirs")),
     call("customerDelete", "customer.delete", {"input": {"id": "$id"}}, "deletedCustomerId",
          given=given("customer", **A_CUSTOMER), undone=None),
+    call("orderCancel", "order.cancel",
+         {"orderId": "$id", "reason": "OTHER", "restock": True}, "job { id done }",
+         given=given("order", canceled=False), undone=None, later="write"),
+    *(call(field, tool, {"id": "$id"}, f"{kind} {{ id }}", given=given(kind, status=status))
+      for field, tool, kind, status in (
+          ("discountCodeDeactivate", "discount.deactivate", "codeDiscountNode", "ACTIVE"),
+          ("discountCodeActivate", "discount.activate", "codeDiscountNode", "EXPIRED"),
+          ("returnClose", "return.close", "return", "OPEN"),
+          ("returnReopen", "return.reopen", "return", "CLOSED"))),
 ]  # fmt: skip

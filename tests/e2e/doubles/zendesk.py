@@ -1,7 +1,8 @@
 """Zendesk Support v2 (its OpenAPI description; cloudbees-oss/zendesk-java-client
 IdempotencyUtil.java): tickets are made under an Idempotency-Key for two hours, with
 x-idempotency-lookup miss or hit; another payload is 400 IdempotentRequestError; deletion is soft,
-and 404 RecordNotFound once it is done."""
+and 404 RecordNotFound once it is done. Deletions of many, erasures and merges are jobs, which have
+acted once their job_status is completed; restore_many answers at once."""
 
 from doubles.base import Case, Double, Kind, Refused, route
 
@@ -14,6 +15,11 @@ class Zendesk(Double):
         Kind(f"{API}/users", "user", wrap="user", gone=GONE),
         Kind(f"{API}/organizations", "organization", wrap="organization", gone=GONE),
     )
+
+    def __init__(self):
+        self.jobs = {}
+        super().__init__()
+
     too_many = (429, {"error": "TooManyRequests"}, {"Retry-After": "1"})
 
     def key_of(self, call):
@@ -40,7 +46,7 @@ class Zendesk(Double):
         fields = {"X-Idempotency-Lookup": "miss"}
         return 201, {"ticket": {"id": number, **asked}}, fields
 
-    @route(f"DELETE {API}/tickets/([^/]+)")
+    @route(rf"DELETE {API}/tickets/(\d+)")
     def delete(self, _, number):
         self.find(f"ticket {number}")["deleted"] = True
         self.happened("delete ticket")
@@ -51,6 +57,45 @@ class Zendesk(Double):
         self.find(f"ticket {number}", True)["deleted"] = False
         self.happened("restore")
         return 200, {}
+
+    def job(self, what, act):
+        """Acts when it has been asked about often enough."""
+        number = f"j{self.number()}"
+        self.jobs[number] = [self.slow, act]
+        self.happened(what)
+        return 200, {"job_status": {"id": number, "status": "queued", "results": None}}
+
+    @route(f"GET {API}/job_statuses/([^/]+)")
+    def status(self, _, number):
+        job = self.jobs[number]
+        job[0] -= 1
+        if job[0] >= 0:
+            return 200, {"job_status": {"id": number, "status": "working", "results": None}}
+        job[1]()
+        job[1] = lambda: None
+        return 200, {"job_status": {"id": number, "status": "completed", "results": []}}
+
+    @route(f"DELETE {API}/tickets/destroy_many")
+    def delete_many(self, call):
+        tickets = [self.find(f"ticket {one}") for one in call.query["ids"].split(",")]
+        return self.job("delete tickets", lambda: [one.update(deleted=True) for one in tickets])
+
+    @route(f"PUT {API}/deleted_tickets/restore_many")
+    def restore_many(self, call):
+        for one in call.query["ids"].split(","):
+            self.find(f"ticket {one}", True)["deleted"] = False
+        self.happened("restore tickets")
+        return 200, None
+
+    @route(f"DELETE {API}/deleted_tickets/([^/]+)")
+    def erase(self, _, number):
+        self.find(f"ticket {number}", True)
+        return self.job("erase ticket", lambda: self.things.pop(f"ticket {number}"))
+
+    @route(f"POST {API}/tickets/([^/]+)/merge")
+    def merge(self, call, number):
+        kept = self.find(f"ticket {number}")
+        return self.job("merge", lambda: kept.update(merged=call.json()["ids"]))
 
     @route(f"(GET|POST|PUT) {API}/tickets/([^/]+)/tags")
     def tags(self, call, method, number):
@@ -71,6 +116,16 @@ def a_ticket(double):
     return number
 
 
+def two_tickets(double):
+    return {"id": a_ticket(double), "other": a_ticket(double)}
+
+
+def a_deleted_ticket(double):
+    number = a_ticket(double)
+    double.change(f"ticket {number}", deleted=True)
+    return number
+
+
 def other_tags(double, names):
     double.change(f"ticket {names['id']}", tags=["theirs"])
 
@@ -80,6 +135,12 @@ CASES = [
          undone=["delete ticket"],
          moved=lambda double, _: double.change(double.newest, deleted=True), moved_undo=[]),
     Case("zendesk.ticket.delete", f"DELETE {API}/tickets/$id", given=a_ticket),
+    Case("zendesk.tickets.delete", f"DELETE {API}/tickets/destroy_many?ids=$id,$other",
+         given=two_tickets, later="write"),
+    Case("zendesk.ticket.erase", f"DELETE {API}/deleted_tickets/$id", given=a_deleted_ticket,
+         undone=None, later="write"),
+    Case("zendesk.ticket.merge", f"POST {API}/tickets/$id/merge", {"ids": ["$other"]},
+         given=two_tickets, undone=None, later="write"),
     Case("zendesk.ticket.tags", f"POST {API}/tickets/$id/tags", {"tags": ["$token"]},
          given=a_ticket, foreign=other_tags),
     Case("zendesk.ticket.tags", f"PUT {API}/tickets/$id/tags", {"tags": ["$token"]},

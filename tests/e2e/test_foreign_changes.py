@@ -1,0 +1,170 @@
+"""Many writes, each followed by somebody else's change, then by the end of its flow, with kill -9
+in the middle of both: no change of anybody is ever overwritten.
+
+RECOURSE_CHANGES (400) says how many; a failed run prints its seed."""
+
+import concurrent.futures
+import http.client
+import json
+import os
+import random
+import secrets
+import threading
+
+from test_time_machine import FIELDS, PATCH, TOKEN
+
+from support import rawhttp
+from support.recourse import Recourse
+from support.tracker import Tracker, policy
+from support.waiting import wait_until
+
+CHANGES = int(os.environ.get("RECOURSE_CHANGES", "400"))
+SEED = os.environ.get("RECOURSE_E2E_SEED", secrets.token_hex(4))
+ROUND = 200  # writes between two kills of each kind
+UNTOUCHED = 20  # of them nobody changes one in so many, and that one is undone
+HANDS = 16
+RULES = """\
+flow_rules: { agents_may: [ cancel ], undos_per_second: 1000 }
+quotas: { default: { writes_in_flight: 256, operations_per_hour: 1000000 } }
+"""
+ENDS = ("UNDONE", "NEEDS_HUMAN")
+
+
+class Campaign:
+    def __init__(self, run, tracker, dice):
+        self.run, self.tracker, self.dice = run, tracker, dice
+        self.changes = self.kills = self.undone = self.raced = 0
+        self.count = 0
+
+    def write(self, name, trace):
+        """Whether the agent got the answer."""
+        headers = {**rawhttp.traced(trace), **TOKEN}
+        try:
+            return rawhttp.call(self.run.port, "PATCH", f"/issues/{name}", host="tracker.test",
+                                headers=headers, body=PATCH).status == 200  # fmt: skip
+        except (OSError, rawhttp.Cut):
+            return False
+
+    def end(self, trace):
+        def asked():
+            headers = {**rawhttp.traced(trace), **TOKEN, "Recourse-Flow": "cancel"}
+            try:
+                answer = rawhttp.call(self.run.port, "POST", "/cancel", host="tracker.test",
+                                      headers=headers)  # fmt: skip
+            except (OSError, rawhttp.Cut):
+                return False
+            return answer.status < 500
+
+        wait_until(asked)
+
+    def kill_during(self, work, reaches):
+        """Runs `work` on threads, and kills the process once the tracker got that many requests."""
+        killed = threading.Event()
+
+        def killer():
+            wait_until(lambda: len(self.tracker.requests) >= reaches or killed.is_set())
+            if not killed.is_set():
+                self.run.kill()
+                self.run.start()
+                self.kills += 1
+
+        thread = threading.Thread(target=killer)
+        thread.start()
+        try:
+            return work()
+        finally:
+            killed.set()
+            thread.join()
+
+    def change(self, name):
+        """Somebody else's: of what the policy keeps, of what it does not, or a deletion."""
+        fields = self.dice.choice([{"title": f"Theirs of {name}"}, {"labels": [name]},
+                                   {"body": f"Theirs of {name}"},
+                                   {"points": 5, "body": name}])  # fmt: skip
+        if self.dice.random() < 0.05:
+            with self.tracker.lock:
+                del self.tracker.things["issues", name]
+        else:
+            self.tracker.foreign("issues", name, **fields)
+        self.changes += 1
+        return self.tracker.state("issues", name)
+
+    def race(self, waiting, expected):
+        """The change comes just after Recourse has looked."""
+
+        def meanwhile(kind, name):
+            if name in waiting:
+                waiting.discard(name)
+                thing = {**self.tracker.state(kind, name), "title": f"Theirs of {name}"}
+                self.tracker.set(kind, name, thing)
+                expected[name] = thing
+                self.changes += 1
+                self.raced += 1
+
+        self.tracker.after_read = meanwhile
+
+    def play(self, pool):
+        names = [f"i{self.count + number}" for number in range(ROUND)]
+        self.count += ROUND
+        traces = {name: secrets.token_hex(16) for name in names}
+        for name in names:
+            self.tracker.make("issues", name, **FIELDS, body="untouched")
+        at = len(self.tracker.requests) + self.dice.randrange(2 * ROUND)
+        written = lambda: list(pool.map(self.write, names, traces.values()))  # noqa: E731
+        told = dict(zip(names, self.kill_during(written, at), strict=True))
+        expected, waiting = {}, set()
+        for number, name in enumerate(names):
+            if number % UNTOUCHED == 0:
+                continue
+            if number % UNTOUCHED == 1 and told[name]:
+                waiting.add(name)
+            else:
+                expected[name] = self.change(name)
+        self.race(waiting, expected)
+
+        def end():
+            list(pool.map(self.end, traces.values()))
+            for name, trace in traces.items():
+                self.judge(name, trace, told[name], expected)
+
+        self.kill_during(end, len(self.tracker.requests) + self.dice.randrange(ROUND))
+        self.tracker.after_read = None
+
+    def judge(self, name, trace, was_told, expected):
+        def ended():
+            fields = {"Authorization": f"Bearer {self.run.token}"}
+            try:
+                status, body = self.run.http("admin", "GET", f"/flows/{trace}", headers=fields)
+            except (OSError, http.client.HTTPException):
+                return False
+            if status == 404 and not was_told:
+                return {"phase": "it never began"}
+            flow = json.loads(body)
+            return flow.get("phase") in ENDS and flow
+
+        flow = wait_until(ended)
+        now = self.tracker.state("issues", name)
+        if name in expected:
+            assert now == expected[name], (SEED, name, flow)
+        elif was_told:
+            assert flow["phase"] == "UNDONE", (SEED, name, flow)
+            assert now == {"id": name, "body": "untouched", **FIELDS}, (SEED, name)
+            self.undone += 1
+
+
+def test_no_foreign_change_is_overwritten_whatever_is_killed(tmp_path):
+    tracker = Tracker()
+    once = "      only_if: unchanged\n"
+    text = policy(tracker.url).replace(once, once + "      repeatable: true\n", 1)
+    try:
+        with Recourse(tmp_path, text + RULES) as run:
+            campaign = Campaign(run, tracker, random.Random(SEED))
+            with concurrent.futures.ThreadPoolExecutor(HANDS) as pool:
+                while campaign.changes < CHANGES:
+                    campaign.play(pool)
+            assert run.verify()["ok"]
+            print(f"seed {SEED}: {campaign.changes} foreign changes ({campaign.raced} just before "
+                  f"the undo), 0 overwritten; {campaign.undone} undone, {campaign.kills} kills")
+            assert campaign.undone > 0 and campaign.raced > 0 and campaign.kills > 0
+    finally:
+        tracker.stop()

@@ -1,0 +1,65 @@
+"""Writes of packs that an API only takes on: jobs of Zendesk and Shopify. They run until the API
+says that they are done, also over a kill."""
+
+import json
+
+import pytest
+from test_packs import CASES, World, Write
+
+from support.waiting import wait_until
+
+LATER = [(pack, case) for pack, case in CASES if case.later]
+SLOW = 3  # so many questions are asked in vain
+
+
+def ids(kind):
+    chosen = [(pack, case) for pack, case in LATER if case.later == kind]
+    return pytest.mark.parametrize("pack, case", chosen, ids=[case.tool for _, case in chosen])
+
+
+def test_each_api_that_does_things_later_has_a_case():
+    assert {(pack, case.later) for pack, case in LATER} == {
+        ("zendesk", "write"), ("shopify", "write")
+    }
+
+
+def undone(world, write, phase="UNDONE"):
+    flow = lambda: world.recourse.admin("GET", f"/flows/{write.trace}")  # noqa: E731
+    wait_until(lambda: flow()["phase"] == phase, lambda: json.dumps(flow()))
+
+
+@ids("write")
+def test_a_write_runs_until_its_api_has_done_it_and_is_undone_only_then(tmp_path, pack, case):
+    with World(pack, tmp_path) as world:
+        world.double.slow = 10**6
+        write = Write(world, case)
+        first = write.send()
+        assert first.status == 200 and first.outcome == "pending", first
+        world.recourse.kill()
+        world.recourse.start()
+        again = write.send()
+        assert again.outcome == "pending" and again.body == first.body, again
+        world.cancel(write.trace)
+        asked = len(world.double.requests)
+        wait_until(lambda: len(world.double.requests) >= asked + SLOW)
+        assert write.had() == 1, "nothing is undone before it is done"
+        assert world.double.state() == write.state
+        world.recourse.kill()
+        world.double.jobs = {name: [0, act] for name, (_, act) in world.double.jobs.items()}
+        world.recourse.start()
+        undone(world, write)
+        write.is_undone()
+        assert world.recourse.verify()["ok"]
+
+
+@ids("write")
+def test_a_job_that_never_ends_well_is_for_a_human(tmp_path, pack, case):
+    def short(text):
+        return text.replace("    settled_by:\n", "    settled_by:\n      deadline: 1ms\n")
+
+    with World(pack, tmp_path, change=short) as world:
+        world.double.slow = 10**6
+        write = Write(world, case)
+        assert write.send().status == 200
+        write.undo("NEEDS_HUMAN")
+        assert write.had() == 1
