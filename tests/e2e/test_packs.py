@@ -365,29 +365,24 @@ def test_a_second_deletion_of_a_customer_is_read_as_it_is_answered(worlds, answe
 
 
 @pytest.mark.parametrize(
-    "pack, claim",
+    "tool, claim",
     [
-        ("square", "key_lives"),  # its life is not published
-        ("google-calendar", "repeatable"),  # so was the 410 of what is deleted
+        ("square.payment", "key_lives"),  # its life is not published
+        ("calendar.event.insert", "repeatable"),  # so was the 410 of what is deleted
+        ("shopify.refund.create", "key_lives"),
     ],
 )
-def test_what_rests_on_a_claim_that_others_made_is_shown_by_the_drill(tmp_path, pack, claim):
-    path = PACKS_BY_NAME[pack]
+def test_what_rests_on_a_claim_that_others_made_is_shown_by_the_drill(tmp_path, tool, claim):
+    pack = next(pack for pack, case in CASES if case.tool == tool)
+    policy = yaml.safe_load(PACKS_BY_NAME[pack].read_text())
+    policy.pop("tests")
+    policy["tools"] = {tool: policy["tools"][tool]}
+    path = tmp_path / "policy.yaml"
+    path.write_text(yaml.safe_dump(policy, width=10_000))
     done = run_cli("drill", "--policy", path, "--tmp", tmp_path, "--doubt", claim,
                    timeout=DRILL_MAX)  # fmt: skip
     assert done.returncode == 1, done.stdout[-2000:] + done.stderr
     assert f"Doubted: {claim}." in done.stdout
-
-
-def test_shopify_keys_rest_on_their_life(tmp_path):
-    policy = yaml.safe_load(PACKS_BY_NAME["shopify"].read_text())
-    policy.pop("tests")
-    policy["tools"] = {name: tool for name, tool in policy["tools"].items() if "key_at" in tool}
-    path = tmp_path / "keyed.yaml"
-    path.write_text(yaml.safe_dump(policy, width=10_000))
-    done = run_cli("drill", "--policy", path, "--tmp", tmp_path, "--doubt", "key_lives",
-                   timeout=DRILL_MAX)  # fmt: skip
-    assert done.returncode == 1 and "Doubted: key_lives." in done.stdout, done.stdout[-2000:]
 
 
 def test_after_a_failed_attempt_shopify_gets_a_new_key(worlds):
