@@ -15,6 +15,10 @@ constexpr std::size_t kLookBack = 256;
 constexpr std::size_t kIntentsMin = 20;
 constexpr std::size_t kRepeatsMin = 2;
 constexpr std::size_t kOpaqueRepeatsMin = 3;
+// So many pairs of intents would have equal values at some places, were those independent; that
+// none has is no chance.
+constexpr double kPairsMin = 5;
+constexpr std::size_t kCombinedMost = 12;  // places of which two or three are tried together
 constexpr std::string_view kBodyPrefix = "body#";
 
 struct SeenField {
@@ -199,6 +203,54 @@ class IdentityInference {
     return is_everywhere && Merged({place}) == 0;
   }
 
+  // How many pairs of intents would agree at all those places by chance.
+  double PairsByChance(const std::vector<std::string>& places) const {
+    std::vector<std::size_t> firsts;
+    for (std::size_t i = 0; i < group_.size(); ++i) {
+      if (group_[i] == i) firsts.push_back(i);
+    }
+    const auto share = [&](const auto& value_of) {
+      std::map<std::uint64_t, double> counts;
+      for (const std::size_t first : firsts) ++counts[value_of(first)];
+      double sum = 0;
+      for (const auto& [value, count] : counts) sum += count * count;
+      return sum / static_cast<double>(firsts.size() * firsts.size());
+    };
+    double pairs = static_cast<double>(firsts.size() * (firsts.size() - 1)) / 2 *
+                   share([&](std::size_t first) { return Call(first).caller; });
+    for (const std::string& place : places) {
+      pairs *= share([&](std::size_t first) {
+        const auto at = fields_[first].find(place);
+        return at == fields_[first].end() ? 0 : at->second.hash;
+      });
+    }
+    return pairs;
+  }
+
+  bool TellsApart(const std::vector<std::string>& places) const {
+    return PairsByChance(places) >= kPairsMin && Merged(places) == 0;
+  }
+
+  // Two or three places that together tell every intent from every other, and not by chance; empty:
+  // there are none.
+  std::vector<std::string> Combined(std::vector<std::string> places) const {
+    places.resize(std::min(places.size(), kCombinedMost));
+    for (std::size_t a = 0; a < places.size(); ++a) {
+      for (std::size_t b = a + 1; b < places.size(); ++b) {
+        if (TellsApart({places[a], places[b]})) return {places[a], places[b]};
+      }
+    }
+    for (std::size_t a = 0; a < places.size(); ++a) {
+      for (std::size_t b = a + 1; b < places.size(); ++b) {
+        for (std::size_t c = b + 1; c < places.size(); ++c) {
+          std::vector<std::string> three{places[a], places[b], places[c]};
+          if (TellsApart(three)) return three;
+        }
+      }
+    }
+    return {};
+  }
+
   void Decide(SuggestedIdentity& made) const {
     const auto undecided = [&](std::string why) { made.why = "not decided: " + std::move(why); };
     std::vector<std::string> identity;
@@ -231,12 +283,16 @@ class IdentityInference {
       return undecided("repeats differ in " + ListOf(volatile_) + ", but fewer than " +
                        std::to_string(kIntentsMin) + " intents were seen");
     }
-    if (const std::size_t merged = Merged(identity); merged > 0 || made.anchors.empty()) {
+    const std::size_t merged = Merged(identity);
+    const std::vector<std::string> together =
+        made.anchors.empty() && merged == 0 ? Combined(identity) : std::vector<std::string>();
+    if (merged > 0 || (made.anchors.empty() && together.empty())) {
       made.anchors.clear();
       return undecided(merged > 0
                            ? std::to_string(merged) + " calls differ from another intent in " +
                                  (volatile_.empty() ? "nothing" : ListOf(volatile_)) + " only"
-                           : "no value is another one in every intent");
+                           : "no value is another one in every intent, nor are two or three "
+                             "together, unless by chance");
     }
     for (const std::string& place : volatile_) {
       if (IsAlways(place, ValueKind::kText)) {
@@ -251,9 +307,11 @@ class IdentityInference {
     }
     made.is_decided = true;
     made.identity = std::move(identity);
-    made.why = "equal in " + std::to_string(made.repeats) + " repeats; " +
-               ListOf({made.anchors.begin(), made.anchors.end()}) + " differs between all " +
-               std::to_string(made.intents) + " intents";
+    const std::string telling =
+        together.empty() ? ListOf({made.anchors.begin(), made.anchors.end()}) + " differs"
+                         : ListOf({together.begin(), together.end()}) + " together differ";
+    made.why = "equal in " + std::to_string(made.repeats) + " repeats; " + telling +
+               " between all " + std::to_string(made.intents) + " intents";
   }
 
   static std::string ListOf(const std::set<std::string>& places) {

@@ -13,6 +13,8 @@ namespace {
 
 // So many words at one position have to come from one place of earlier answers, and nearly all.
 constexpr std::size_t kNamesMin = 5;
+// So many of them are names already before a word is one because it is used alike.
+constexpr std::size_t kAlikeMin = 2;
 
 std::vector<std::string> SplitPath(std::string_view path) {
   std::vector<std::string> segments;
@@ -63,6 +65,7 @@ class PathSorter {
       if (depth > 0 && !word.empty() && IsName(depth, word, by_word)) names.insert(word);
     }
     if (names.empty()) return;
+    AddAlike(depth, by_word, names);
     for (const std::string& name : names) {
       auto node = by_word.extract(name);
       auto& ids = by_word[""];
@@ -85,6 +88,29 @@ class PathSorter {
       if (names.size() >= kNamesMin && names.size() * 5 >= words * 4) return std::move(names);
     }
     return {};
+  }
+
+  // The words that come next below one of this depth.
+  std::set<std::string_view> Below(std::size_t depth, const std::vector<std::size_t>& calls) const {
+    std::set<std::string_view> words;
+    for (const std::size_t call : calls) {
+      const auto& path = seen_[call].path;
+      if (path.size() > depth + 1 && !path[depth + 1].word.empty()) {
+        words.insert(path[depth + 1].word);
+      }
+    }
+    return words;
+  }
+
+  // A list tells its first items alone: what is used as those are is one of them.
+  void AddAlike(std::size_t depth, const ByWord& by_word, std::set<std::string>& names) const {
+    if (names.size() < kAlikeMin) return;
+    std::set<std::string_view> below;
+    for (const std::string& name : names) below.merge(Below(depth, by_word.at(name)));
+    for (const auto& [word, of] : by_word) {
+      const auto own = Below(depth, of);
+      if (!word.empty() && !own.empty() && std::ranges::includes(below, own)) names.insert(word);
+    }
   }
 
   bool IsName(std::size_t depth, const std::string& word, const ByWord& by_word) const {

@@ -1,6 +1,7 @@
 #include "policy/suggest/told_names.h"
 
 #include <algorithm>
+#include <array>
 #include <unordered_set>
 
 #include "policy/import/import_text.h"
@@ -15,6 +16,15 @@ std::uint64_t PathHash(const Sighting& call, std::size_t depth) {
   std::uint64_t hash = 0xcbf29ce484222325;
   for (std::size_t i = 0; i < depth; ++i) hash = (hash ^ call.path[i].hash) * 0x100000001b3;
   return hash | 1;
+}
+
+// Of a thing that a path names, beside what a reference looks like.
+constexpr std::array<std::string_view, 7> kCalled{"name",  "slug",     "code", "handle",
+                                                  "login", "username", "title"};
+
+bool NamesAThing(std::string_view place) {
+  const std::string_view member = place.substr(place.rfind('/') + 1);
+  return LooksLikeIdName(member) || std::ranges::find(kCalled, member) != kCalled.end();
 }
 
 }  // namespace
@@ -34,7 +44,7 @@ ToldNames::ToldNames(const std::vector<Sighting>& seen) {
   for (const Sighting& call : seen) {
     for (const SeenValue& value : call.answer) {
       if (value.kind != ValueKind::kWord || !words.contains(value.hash)) continue;
-      const bool is_named = LooksLikeIdName(value.place.substr(value.place.rfind('/') + 1));
+      const bool is_named = NamesAThing(value.place);
       for (const std::uint64_t asked : {std::uint64_t{0}, PathHash(call, call.path.size())}) {
         for (const bool named : {false, is_named}) {
           told_.try_emplace({call.backend, value.hash, asked, named},

@@ -232,8 +232,7 @@ std::string WordsForMismatch(const CLI::App& command, std::string_view what) {
 
 // Whoever has no policy yet gets one that changes nothing.
 constexpr std::string_view kFirstPolicy = R"(
-No policy yet? This one only watches and changes nothing. Save it as policy.yaml, with the address
-of your own backend:
+No policy yet? This one only watches. Save it as policy.yaml, with your own backend's address:
 
   version: 1
   mode: observe
@@ -245,9 +244,10 @@ Start it, and let the agent use http://127.0.0.1:19080 in place of the backend's
   (umask 077; openssl rand -hex 16 > token)
   recourse run --policy policy.yaml --data ./ledger --admin-token-file token
 
-What enforcing would have done:
+What enforcing would have done, and, after some hundred calls, tools for the policy from them:
 
   recourse report --since 1h --admin-token-file token
+  recourse policy suggest --data ./ledger --policy policy.yaml --out tools.yaml
 
 )";
 

@@ -84,7 +84,7 @@ def test_whoever_has_no_policy_yet_gets_one_that_only_watches(double, token, tmp
     first = lines.index("  version: 1")
     policy = textwrap.dedent("\n".join(lines[first:lines.index("", first)]))
     assert "127.0.0.1:8080" in policy and "mode: observe" in policy
-    start, report = re.findall(r"^  (recourse .*)$", ended.stderr, re.M)[:2]
+    start, report, suggest = re.findall(r"^  (recourse .*)$", ended.stderr, re.M)[:3]
     assert start == "recourse run --policy policy.yaml --data ./ledger --admin-token-file token"
     policy = policy.replace("127.0.0.1:8080", f"127.0.0.1:{double.port}")
     with Recourse(tmp_path / "r", policy) as running:
@@ -95,6 +95,11 @@ def test_whoever_has_no_policy_yet_gets_one_that_only_watches(double, token, tmp
                        "--admin", f"127.0.0.1:{running.ports['admin']}")  # fmt: skip
         assert report == "recourse report --since 1h --admin-token-file token"
         assert told.returncode == 0 and "1 writes were sent" in told.stdout, told
+        ends = "policy suggest --data ./ledger --policy policy.yaml --out tools.yaml"
+        assert suggest == f"recourse {ends}"
+        made = run_cli("policy", "suggest", "--data", running.data, "--policy", running.policy_path,
+                       "--out", tmp_path / "tools.yaml", "--no-drill")  # fmt: skip
+        assert made.returncode == 0 and made.stderr.startswith("verdict: it holds"), made
 
 
 # --- completion ----------------------------------------------------------------------------------

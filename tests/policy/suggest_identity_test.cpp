@@ -96,8 +96,50 @@ TEST(SuggestIdentityTest, WhatFollowsAFailureWithAnotherNumberIsAnotherIntent) {
   }
   const SuggestedTool tool = traffic.Tool("POST", "/payments");
   EXPECT_EQ(tool.identity.intents, 50);
-  EXPECT_THAT(tool.identity.ignore, IsEmpty());
+  EXPECT_THAT(tool.identity.identity, ElementsAre("body#/cart_id", "body#/part"));
   EXPECT_EQ(SuggestTools(traffic.seen, {}).replay.merged, 0);
+}
+
+// A room is booked for an hour of a day: none of the three tells a booking alone.
+TEST(SuggestIdentityTest, ValuesThatTellIntentsApartTogetherAreTheirIdentity) {
+  SeenTraffic traffic;
+  for (int i = 0; i < 60; ++i) {
+    const auto book = [&](const std::string& words, const std::string& at, const Answer& answer) {
+      traffic.Call("POST", "/rooms/" + N(1 + i % 3) + "/bookings",
+                   {{"/day", "day-" + N(i / 3 % 10)},
+                    {"/from", N(8 + i / 30), ValueKind::kNumber},
+                    {"/purpose", words, ValueKind::kText},
+                    {"/sent_at", at, ValueKind::kTime},
+                    {"/who", "user-" + N(i % 5)}},
+                   answer);
+    };
+    if (i % 7 == 0) book("a quick sync", "a" + N(i), SeenTraffic::Lost());
+    book("quick sync, please", "b" + N(i), Made(i));
+  }
+  const SuggestedTool tool = traffic.Tool("POST", "/rooms/{id}/bookings");
+  EXPECT_THAT(tool.identity.identity,
+              ElementsAre("body#/day", "body#/from", "body#/who", "path.id"));
+  EXPECT_THAT(tool.identity.ignore, ElementsAre("/sent_at"));
+  EXPECT_THAT(tool.identity.reworded, ElementsAre("body#/purpose"));
+  EXPECT_THAT(tool.identity.why, HasSubstr(" together differ between all 60 intents"));
+  EXPECT_EQ(SuggestTools(traffic.seen, {}).replay.merged, 0);
+}
+
+// To whom and what for: that none of 25 was the same is what chance would have it.
+TEST(SuggestIdentityTest, ValuesThatMayHaveBeenOthersByChanceAreNoIdentity) {
+  SeenTraffic traffic;
+  for (int i = 0; i < 25; ++i) {
+    const SeenMembers body{{"/to", "acc-" + N(i % 6)},
+                           {"/amount", N(i * 7 % 19), ValueKind::kNumber},
+                           {"/sent_at", "a" + N(i), ValueKind::kTime}};
+    SeenMembers again = body;
+    again[2].value = "b" + N(i);
+    if (i % 5 == 1) traffic.Call("POST", "/transfers", body, SeenTraffic::Lost());
+    traffic.Call("POST", "/transfers", again, Made(i));
+  }
+  const SuggestedTool tool = traffic.Tool("POST", "/transfers");
+  EXPECT_FALSE(tool.identity.is_decided);
+  EXPECT_THAT(tool.identity.why, HasSubstr("unless by chance"));
 }
 
 TEST(SuggestIdentityTest, AFreeTextThatIsWordedAnewIsNeverIgnored) {

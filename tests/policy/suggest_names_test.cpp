@@ -62,6 +62,21 @@ TEST(SuggestNamesTest, AWordThatAnotherPathOrNoNameAnsweredIsAWord) {
   EXPECT_THAT(MatchesOf(later), Contains("bookings.open.list GET shop /bookings/open"));
 }
 
+TEST(SuggestNamesTest, WhatAListCallsByNameIsAName) {
+  SeenTraffic traffic;
+  traffic.Call("GET", "/rooms", {}, {200, {{"/0/name", "blue"}, {"/1/name", "green"}}});
+  for (const auto* room : {"blue", "green", "attic"}) {
+    traffic.Call("POST", std::string("/rooms/") + room + "/bookings", {{"/day", "1"}}, {201});
+  }
+  traffic.Call("GET", "/rooms/search", {}, {200});
+  traffic.Call("GET", "/rooms/all/seats", {}, {200});
+  EXPECT_THAT(
+      MatchesOf(traffic),
+      ElementsAre("rooms.list GET shop /rooms", "rooms.all.seats.list GET shop /rooms/all/seats",
+                  "rooms.search.list GET shop /rooms/search",
+                  "rooms.bookings.create POST shop /rooms/{id}/bookings"));
+}
+
 TEST(SuggestNamesTest, AShapeOfANameIsEnough) {
   const std::vector<std::vector<std::string>> ids{
       {"b6"}, {"cart1", "cart2"}, {"cart1", "17"}, {"01J9ZQ4T0V8WXYZABCDEFGHJK"}};
