@@ -78,6 +78,24 @@ def test_unknown_outcomes_without_a_probe_have_an_inbox(desk, browser, agent):
     assert recourse.events_for(path)[-1]["phase"] == "PROVEN_ABSENT"
 
 
+def test_what_observe_mode_saw_is_nobodys_to_settle_when_it_is_enforced(browser, double, tmp_path):
+    enforced = flows.policy(double, tools=flows.NOTES)
+    observed = enforced.replace("version: 1", "version: 1\nmode: observe", 1)
+    with Recourse(tmp_path, observed) as recourse:
+        agent = flows.Shop(recourse, double).agent("seen")
+        agent.script("notes", ["read", "execute", "rst"])
+        agent.call("notes")
+        number = recourse.await_phase(agent.path("notes"), "UNCERTAIN")["operation"]
+        assert recourse.stop() == 0
+        recourse.policy_path.write_text(enforced)
+        recourse.start()
+        desk = Desk(browser, recourse).log_in("#/unknown")
+        browser.wait('.state:has-text("Every outcome is known")')
+        desk.go(f"#/operation/{number}", f'{LOADED} .badge:has-text("Unknown")')
+        assert browser.count('button:has-text("It happened")') == 0
+        desk.is_clean()
+
+
 def test_parked_flows_of_one_cause_are_closed_together(desk, browser, agent, double):
     shop = agent.shop
     parked = [parked_checkout(shop.agent(f"{agent.token}-{n}")) for n in range(3)]

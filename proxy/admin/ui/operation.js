@@ -6,7 +6,7 @@ import { eventBadge } from "/ui/format.js";
 import { idFrom } from "/ui/ids.js";
 import { answeredOf, callFacts, emptyBox, eventTable, keptBox, loadedPage,
   pageHead } from "/ui/parts.js";
-import { settleActions } from "/ui/repair.js";
+import { settleActions, waits } from "/ui/repair.js";
 import { listen } from "/ui/stream.js";
 import { foreign } from "/ui/text.js";
 
@@ -43,7 +43,7 @@ function drawOperation(events, reload) {
       latest.undoes ? h("p", {}, "It undoes ",
         h("a", { href: `#/operation/${latest.undoes}` }, `operation ${latest.undoes}`), ".") : "",
       callFacts(latest),
-      latest.phase === "UNCERTAIN" && settleActions(latest.operation, reload),
+      latest.phase === "UNCERTAIN" && waits(latest) && settleActions(latest.operation, reload),
       keptBox(answered.event_id)),
     h("section", { class: "card" }, h("h2", {}, "Events"), eventTable(events)),
   ];

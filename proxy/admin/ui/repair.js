@@ -167,6 +167,9 @@ function drawPlan(preview) {
 const REF = { name: "external_ref", label: "External ref", required: false, lines: 1, mono: true,
   hint: "What the backend calls it. Its undo request may need it." };
 
+// For what observe mode saw nothing waits, so nobody has to say what became of it.
+export const waits = (event) => event.verdict === undefined;
+
 // Of an operation of unknown outcome, whatever its flow is at: a human says what became of it.
 export function settleActions(operation, reload) {
   if (!can("repair")) return null;

@@ -4,7 +4,7 @@ import { get, query } from "/ui/api.js";
 import { h } from "/ui/dom.js";
 import { counted, date, spanText } from "/ui/format.js";
 import { emptyBox, loadedPage, pageHead } from "/ui/parts.js";
-import { settleActions } from "/ui/repair.js";
+import { settleActions, waits } from "/ui/repair.js";
 import { listen } from "/ui/stream.js";
 import { foreign } from "/ui/text.js";
 
@@ -12,18 +12,19 @@ const SHOWN_MOST = 200;
 
 // The newest of them; a rare one may take several looks, each of which costs a bounded part.
 async function load() {
-  const { tools } = await get("/policy/tools");
+  const [{ tools }, { ledger }] = await Promise.all([get("/policy/tools"), get("/status")]);
   const probed = tools.filter((tool) => tool.rules.some(([name]) => name === "settle"))
     .map((tool) => tool.name);
   const found = [];
   let before = null;
-  do {
+  while (found.length < Math.min(SHOWN_MOST, ledger.uncertain)) {
     const page = await get(`/operations${query({ phase: "UNCERTAIN", before,
       limit: SHOWN_MOST })}`);
-    found.push(...page.operations);
+    found.push(...page.operations.filter(waits));
     before = page.older;
-  } while (before !== null && found.length < SHOWN_MOST);
-  return { found, probed, isMore: before !== null };
+    if (before === null) break;
+  }
+  return { found, probed, isMore: found.length < ledger.uncertain && before !== null };
 }
 
 export function unknownPage() {
