@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "filters/call/call_values.h"
+#include "filters/call/current.h"
 #include "policy/template/own_terms.h"
 #include "policy/undo/put_back.h"
 #include "proxy/base/limits.h"
@@ -55,6 +56,12 @@ bool MayPass(int status) {
   return status >= 500 || status == 408 || status == 425 || status == 429 || status == 202;
 }
 
+// In the backend's own words: a gateway says so of what it does not route.
+bool IsGone(const Answer& answer, const std::optional<Json>& body) {
+  if (!answer.body_complete || answer.over_cap) return false;
+  return answer.response.body.empty() || (body && IsOfTheBackend(answer));
+}
+
 }  // namespace
 
 std::expected<Snapshot, Unread> ReadSnapshot(const BeforeRule& rule, const Result<Answer>& answer,
@@ -70,12 +77,15 @@ std::expected<Snapshot, Unread> ReadSnapshot(const BeforeRule& rule, const Resul
   if (answer->tells_no_result()) {
     return unread("the server did not answer with a result", true);
   }
-  if (may_be_gone && (status == 404 || status == 410)) return Snapshot{.is_gone = true};
-  if (status < 200 || status > 299 || status == 202) {
+  if (IsOld(*answer)) return unread("the answer is an old one, from a cache", true);
+  const std::optional<Json> body = ReadAnswerBody(*answer);
+  const bool is_gone = status == 404 || status == 410;
+  if (may_be_gone && is_gone && IsGone(*answer, body)) return Snapshot{.is_gone = true};
+  const bool is_whole = status >= 200 && status <= 299 && status != 202 && status != 203;
+  if (!is_whole || status == 206) {
     return unread(fmt::format("the backend answered {}", status), MayPass(status));
   }
   if (answer->over_cap) return unread("the answer is too large", false);
-  const std::optional<Json> body = ReadAnswerBody(*answer);
   if (!body) return unread("the answer is not a whole JSON text", !answer->body_complete);
   CallValues places;
   places.headers = &answer->response.headers;

@@ -73,7 +73,7 @@ class CleanSink final : public BodySink {
  private:
   Task<void> EndEncoded() {
     Decode(encoded_);
-    scrubber_.Clean(encoded_.response.body);
+    (void)scrubber_.Clean(encoded_.response.body, /*ends=*/true);
     RemoveHeader(head_->headers, "Content-Encoding");
     if (encoded_.withheld.empty()) (void)co_await sink_.Take(*head_, encoded_.response.body);
   }

@@ -4,6 +4,17 @@
 #include <utility>
 
 namespace recourse {
+namespace {
+
+// As CGI and its heirs have it: X_Api_Key is X-Api-Key to them.
+std::string AsVariable(std::string_view name) {
+  std::string plain = ToLower(name);
+  std::ranges::replace(plain, '-', '_');
+  return plain;
+}
+
+}  // namespace
+
 std::expected<void, std::string> AddSecrets(const std::vector<SecretHeader>& secrets,
                                             const ReadSecret& read_secret, Headers& headers) {
   for (const SecretHeader& secret : secrets) {
@@ -19,8 +30,9 @@ std::expected<void, std::string> AddSecrets(const std::vector<SecretHeader>& sec
 }
 
 bool IsOwnCredential(const Backend& backend, const Tool* tool, std::string_view name) {
-  const auto has_name = [name](const SecretHeader& secret) {
-    return EqualsIgnoreCase(secret.name, name);
+  const std::string plain = AsVariable(name);
+  const auto has_name = [&plain](const SecretHeader& secret) {
+    return AsVariable(secret.name) == plain;
   };
   return std::ranges::any_of(backend.secrets, has_name) ||
          (tool != nullptr && std::ranges::any_of(tool->secrets, has_name));

@@ -26,8 +26,8 @@ struct ReadCredentials {
   EchoScrubber scrubber;
 };
 
-// Whether a field of that name is one that `credentials` set: the backend's, or those of the tool,
-// which may be null.
+// Whether a field of that name is one that `credentials` set, in whatever spelling: the backend's,
+// or those of the tool, which may be null.
 bool IsOwnCredential(const Backend& backend, const Tool* tool, std::string_view name);
 
 }  // namespace recourse

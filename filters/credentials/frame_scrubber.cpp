@@ -75,17 +75,17 @@ void FrameScrubber::EndFrame() {
   in_payload_ = false;
   if (!is_control_ && !is_last_) return;
   Message& message = is_control_ ? control_ : data_;
-  Clean(message);
-  Shorten(message, 0);
+  Shorten(message, Clean(message, /*ends=*/true));
 }
 
-void FrameScrubber::Clean(Message& message) {
-  scrubber_.Clean(std::span<char>(message.text));
+std::size_t FrameScrubber::Clean(Message& message, bool ends) {
+  const std::size_t kept = scrubber_.Clean(message.text, ends);
   std::size_t from = 0;
   for (const auto& [at, size] : message.pieces) {
     raw_.replace(at, size, message.text, from, size);
     from += size;
   }
+  return kept;
 }
 
 void FrameScrubber::Shorten(Message& message, std::size_t kept) {
@@ -100,8 +100,7 @@ void FrameScrubber::Shorten(Message& message, std::size_t kept) {
 }
 
 void FrameScrubber::Release() {
-  Clean(data_);
-  Shorten(data_, scrubber_.BeginningAtEnd(data_.text));
+  Shorten(data_, Clean(data_, /*ends=*/false));
   std::size_t clean = raw_.size();
   for (const Message* const message : {&data_, &control_}) {
     if (!message->pieces.empty()) clean = std::min(clean, message->pieces.front().at);

@@ -41,8 +41,8 @@ class FrameScrubber {
   bool HeaderIsWhole() const;
   void EndFrame();
   void TakePayload(std::string_view bytes);
-  // Blanks what stands in it.
-  void Clean(Message& message);
+  // Blanks what stands in it. How much of its end may go on as a credential.
+  std::size_t Clean(Message& message, bool ends);
   // All but the last `kept` bytes are looked through.
   static void Shorten(Message& message, std::size_t kept);
   void Release();

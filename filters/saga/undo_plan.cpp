@@ -228,6 +228,9 @@ UndoVerdict OrTakenOn(UndoVerdict verdict, const Event& step, const UndoRule& ru
     verdict.detail += question.error().detail();
     return verdict;
   }
+  if (rule.settled_by->at_its_path) {
+    question->target = step.undo->target.substr(0, step.undo->target.find('?'));
+  }
   CodecOf(backend).KeepSession(step.undo->headers, question->headers);
   for (const std::string& name : rule.from_call) {
     const std::string* const value = FindHeader(step.undo->headers, name);

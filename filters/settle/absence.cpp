@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "filters/call/call_values.h"
+#include "filters/call/current.h"
 #include "proxy/base/http/http_message.h"
 #include "proxy/base/json/json.h"
 
@@ -94,18 +95,6 @@ bool FieldsHaveMore(const Headers& fields) {
   });
 }
 
-bool IsOldOrPartial(const HttpResponse& response) {
-  if (response.status == 202 || response.status == 203 || response.status == 206) return true;
-  const std::string* const age = FindHeader(response.headers, "Age");
-  return age != nullptr && age->find_first_not_of(" 0") != std::string::npos;
-}
-
-// A gateway's page tells of the gateway.
-bool IsOfType(const Answer& answer) {
-  const std::string* const type = FindHeader(answer.response.headers, "Content-Type");
-  return answer.message || type == nullptr || ToLower(*type).find("json") != std::string::npos;
-}
-
 bool HasError(const Json& body) {
   if (body.kind != Json::Kind::kObject) return false;
   return std::ranges::any_of(body.members, [](const auto& member) {
@@ -135,15 +124,12 @@ bool IsStated(const SettleRule& rule, const Answer& answer, const std::optional<
   });
 }
 
-bool IsWholeAndNew(const Answer& answer) {
-  return answer.body_complete && !answer.over_cap && !IsOldOrPartial(answer.response);
-}
-
 }  // namespace
 
 bool MayShowList(const Answer& answer) {
   const int status = answer.response.status;
-  if (!IsWholeAndNew(answer) || status < 200 || status > 299 || !IsOfType(answer)) return false;
+  if (!IsWholeAndNew(answer) || status < 200 || status > 299 || !IsOfTheBackend(answer))
+    return false;
   const std::optional<Json> body = ReadAnswerBody(answer);
   return body && !HasError(*body);
 }
@@ -161,9 +147,9 @@ bool StatesAbsence(const SettleRule& rule, const Answer& answer) {
   const std::optional<Json> body = ReadAnswerBody(answer);
   if (body && HasMore(*body)) return false;
   if (IsStated(rule, answer, body)) return true;
-  if (response.status == 404) return response.body.empty() || (body && IsOfType(answer));
+  if (response.status == 404) return response.body.empty() || (body && IsOfTheBackend(answer));
   const bool is_success = response.status >= 200 && response.status <= 299;
-  if (!is_success || !body || !IsOfType(answer) || HasError(*body)) return false;
+  if (!is_success || !body || !IsOfTheBackend(answer) || HasError(*body)) return false;
   return rule.happened.source == Selector::Source::kAnswerBody &&
          IsListEmpty(*body, rule.happened.name);
 }

@@ -151,6 +151,7 @@ void DescribeUndo(const Tool& tool, const UndoRule& undo, DescribedLines& lines)
   std::string left;
   for (const std::string& place : undo.leaves) left += (left.empty() ? "" : ", body#") + place;
   if (!left.empty()) line("", "does not put back body#" + left);
+  if (undo.rest_stays) line("", "this PUT leaves what it does not name");
   if (MakesNewId(tool)) line("", "made again under a new id");
   if (undo.window) line("", "of a finished flow within " + DurationText(*undo.window));
 }

@@ -23,6 +23,7 @@ struct ApiOperation {
   bool has_form = false;                   // its body is url-encoded
   std::vector<std::string> body_ids;       // JSON pointers of required members that look like ids
   std::set<std::string> body_members;      // that can be written
+  std::set<std::string> body_secrets;      // of them
   std::vector<std::string> key_headers;    // header parameters that look like idempotency keys
   std::set<std::string> query;             // names of its parameters there
   std::set<std::string> answer_members;    // of what a success answers

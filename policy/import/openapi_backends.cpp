@@ -85,15 +85,17 @@ void ApiBackends::AddServer(const ApiDescription& api, const std::string& server
 
 void ApiBackends::GuessKeys(const ApiDescription& api) {
   std::vector<std::map<std::string, int>> headers(all_.size());
+  std::vector<int> writes(all_.size());
   for (const ApiOperation& operation : api.operations) {
-    for (const std::string& name : operation.key_headers) {
-      ++headers[PlaceOf(operation).backend][name];
-    }
+    if (IsReadMethod(operation.method)) continue;
+    const std::size_t backend = PlaceOf(operation).backend;
+    ++writes[backend];
+    for (const std::string& name : operation.key_headers) ++headers[backend][name];
   }
   for (std::size_t i = 0; i < all_.size(); ++i) {
-    const auto most =
-        std::ranges::max_element(headers[i], {}, [](const auto& entry) { return entry.second; });
-    if (most != headers[i].end() && !all_[i].declared) all_[i].key_header = most->first;
+    const auto every =
+        std::ranges::find(headers[i], writes[i], &std::pair<const std::string, int>::second);
+    if (every != headers[i].end() && !all_[i].declared) all_[i].key_header = every->first;
   }
 }
 

@@ -32,7 +32,7 @@ class ApiBackends {
  private:
   void Declare(const ApiDescription& api, const YamlNode::Member& member);
   void AddServer(const ApiDescription& api, const std::string& server);
-  // By most of the operations; where facts are declared, those count.
+  // Where every write takes it; where facts are declared, those count.
   void GuessKeys(const ApiDescription& api);
 
   std::vector<ApiBackend> all_;

@@ -65,11 +65,7 @@ class Neighbourhood {
     if (method != "POST") return {};
     if (Proposal found = Opposite(); !found.lines.empty()) return found;
     if (const ApiCall* const removal = Find("DELETE", call_.pattern + "/{}")) {
-      return {InForce("that this takes the effect back, and that {external_ref} is the id it wants",
-                      {"undo: { request: " +
-                       QuotedText("DELETE " + TemplatePath(call_.pattern) + "/{external_ref}") +
-                       ", done: [ 2xx, 404 ] }"}),
-              removal != nullptr};
+      return Removal(*removal);
     }
     if (Proposal found = Withdrawal(); !found.lines.empty()) return found;
     return IsCapture(LastSegment(call_.pattern)) ? PutBack() : Proposal{};
@@ -124,6 +120,33 @@ class Neighbourhood {
     return nullptr;
   }
 
+  // By what its answer tells of the name in that path: an id in the place of a number names another
+  // thing, or nothing, which looks as if all were done.
+  Proposal Removal(const ApiCall& removal) const {
+    const std::string_view segment = LastSegment(removal.pattern);
+    const std::string capture(segment.substr(1, segment.size() - 2));
+    const std::string line =
+        "undo: { request: " +
+        QuotedText("DELETE " + TemplatePath(call_.pattern) + "/{external_ref}") +
+        ", done: [ 2xx, 404 ] }";
+    const std::set<std::string>& members = call_.operation->answer_members;
+    for (const std::string& name : {capture, capture.substr(capture.rfind('_') + 1)}) {
+      if (name == "id" || !members.contains(name)) continue;
+      return {InForce("that this takes the effect back, by the " + name + " that the answer tells",
+                      {line}),
+              true, "answer.body#/" + PointerToken(name)};
+    }
+    if (LooksLikeIdName(capture)) {
+      return {InForce("that this takes the effect back, and that {external_ref} is the id it wants",
+                      {line}),
+              true};
+    }
+    return {AsComment("DELETE " + removal.pattern +
+                          " takes this back; where does the answer tell " + capture +
+                          "? name it in external_ref",
+                      {line})};
+  }
+
   // What GET shows of what this changes is put back.
   Proposal PutBack() const {
     const ApiOperation& operation = *call_.operation;
@@ -147,6 +170,13 @@ class Neighbourhood {
                             ", which this can change too: what becomes of it?",
                         lines)};
     }
+    if (!operation.body_secrets.empty()) {
+      const std::vector<std::string> secrets(operation.body_secrets.begin(),
+                                             operation.body_secrets.end());
+      return {AsComment("GET " + read->pattern + " may show asterisks for " + Shown(secrets) +
+                            ", which then would be put back: what becomes of it?",
+                        lines)};
+    }
     if (operation.has_form) {
       return {
           AsComment("GET " + read->pattern +
@@ -166,14 +196,17 @@ class Neighbourhood {
       keep += (keep.empty() ? "" : ", ") + QuotedText(place);
       body += (body.empty() ? "" : ", ") + FlowText(name, "{before." + place + '}');
     }
-    return {"before:",
-            "  request: " + QuotedText("GET " + path),
-            "  keep: [ " + keep + " ]",
-            "undo:",
-            "  request: " + QuotedText(call_.operation->method + ' ' + path),
-            std::string(call_.operation->has_form ? "  form: { " : "  json: { ") + body + " }",
-            "  only_if: unchanged",
-            "  repeatable: true"};
+    std::vector<std::string> lines{
+        "before:",
+        "  request: " + QuotedText("GET " + path),
+        "  keep: [ " + keep + " ]",
+        "undo:",
+        "  request: " + QuotedText(call_.operation->method + ' ' + path),
+        std::string(call_.operation->has_form ? "  form: { " : "  json: { ") + body + " }",
+        "  only_if: unchanged",
+        "  repeatable: true"};
+    if (call_.operation->method == "PUT") lines.emplace_back("  rest: stays");
+    return lines;
   }
 
   // A neighbour that brings back what was deleted.

@@ -21,6 +21,7 @@ struct Proposal {
   // description leaves something open stands in a comment before `undo: undecided`.
   std::string lines;
   bool is_decided = false;
+  std::string external_ref{};  // the place of the name that its undo wants; empty: the usual one
 };
 
 Proposal ProposeUndo(const ApiCall& call, const std::vector<ApiCall>& all);

@@ -135,6 +135,7 @@ class ApiReader {
     operation_->has_form = content.is_form;
     operation_->body_ids = schemas_.RequiredIds(content.schema);
     operation_->body_members = schemas_.Members(content.schema, SchemaReader::Wanted::kWritable);
+    operation_->body_secrets = schemas_.Members(content.schema, SchemaReader::Wanted::kSecret);
   }
 
   void ReadAnswers(const YamlNode* answers) {

@@ -187,11 +187,19 @@ class OpenApiPolicyWriter {
   void AddWrite(const ApiCall& call, std::string& out) {
     const ApiOperation& operation = *call.operation;
     AddIdentity(operation, call.pattern, out);
-    if (operation.answer_ref) {
-      out += "    # CHECK: where the answer names what was made\n    external_ref: " +
-             QuotedText(*operation.answer_ref) + "\n";
+    const ApiBackend& backend = backends_.all()[call.backend];
+    if (!operation.key_headers.empty() && backend.key_header.empty() && !backend.declared) {
+      out += "    # CHECK: that the backend de-duplicates on it\n    key_at: " +
+             QuotedText("header:" + operation.key_headers.front()) + "\n";
     }
-    out += ProposeProbe(call, calls_) + ProposeUndo(call, calls_).lines;
+    const Proposal undo = ProposeUndo(call, calls_);
+    const std::string ref =
+        undo.external_ref.empty() ? operation.answer_ref.value_or("") : undo.external_ref;
+    if (!ref.empty()) {
+      out += "    # CHECK: where the answer names what was made\n    external_ref: " +
+             QuotedText(ref) + "\n";
+    }
+    out += ProposeProbe(call, calls_) + undo.lines;
   }
 
   static void AddIdentity(const ApiOperation& operation, const std::string& pattern,

@@ -130,8 +130,26 @@ void SchemaReader::CollectMembers(const YamlNode* schema, Wanted wanted, int dep
     const YamlNode* const property = Resolve(&member.value);
     const bool is_read_only =
         property != nullptr && DescribedText(property->Find("readOnly")) == "true";
-    if (wanted == Wanted::kAll || !is_read_only) names.insert(member.name);
+    const bool is_it = wanted == Wanted::kSecret ? HoldsSecret(member.name, property, depth)
+                                                 : wanted == Wanted::kAll || !is_read_only;
+    if (is_it) names.insert(member.name);
   }
+}
+
+bool SchemaReader::HoldsSecret(const std::string& name, const YamlNode* schema, int depth) const {
+  static constexpr std::string_view kEndings[] = {
+      "secret",      "password", "passwd",  "passphrase", "token",       "credential",
+      "credentials", "apikey",   "api_key", "access_key", "private_key", "pin"};
+  const std::string lower = ToLower(name);
+  if (std::ranges::any_of(kEndings, [&](std::string_view end) { return lower.ends_with(end); })) {
+    return true;
+  }
+  if (schema == nullptr || schema->kind != YamlNode::Kind::kMap) return false;
+  if (DescribedText(schema->Find("writeOnly")) == "true") return true;
+  if (DescribedText(schema->Find("format")) == "password") return true;
+  std::set<std::string> below;
+  CollectMembers(schema, Wanted::kSecret, depth + 1, below);
+  return !below.empty();
 }
 
 std::optional<std::string> SchemaReader::ListIn(const YamlNode* schema) const {

@@ -33,8 +33,9 @@ class SchemaReader {
   // it.
   std::vector<std::string> RequiredIds(const YamlNode* schema) const;
 
-  // The members of an object, unless they are readOnly and only `writable` ones are wanted.
-  enum class Wanted { kAll, kWritable };
+  // The members of an object: all, those that are not readOnly, or those that by name or kind are a
+  // secret, or hold one, which most APIs show as asterisks.
+  enum class Wanted { kAll, kWritable, kSecret };
   std::set<std::string> Members(const YamlNode* schema, Wanted wanted) const;
 
   // Where the answer of a list has its elements: "", "/data"; nullopt: it is no list.
@@ -44,6 +45,7 @@ class SchemaReader {
   const YamlNode* Follow(std::string_view ref) const;
   void CollectIds(const YamlNode* schema, const std::string& pointer, int depth,
                   std::vector<std::string>& ids) const;
+  bool HoldsSecret(const std::string& name, const YamlNode* schema, int depth) const;
   void CollectMembers(const YamlNode* schema, Wanted wanted, int depth,
                       std::set<std::string>& names) const;
 

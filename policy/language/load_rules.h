@@ -51,6 +51,8 @@ std::optional<SettleRule> ReadSettle(MapReader& tool, const Speaks& speaks);
 // `settle: none`: nothing can ask, and whoever wrote it knows.
 bool SaysNone(const YamlNode& settle);
 std::optional<SettledByRule> ReadSettledBy(MapReader& tool, const Speaks& speaks);
+// That of an undo, which may ask by a bare GET where that was sent.
+std::optional<SettledByRule> ReadUndoSettledBy(MapReader& undo, const Speaks& speaks);
 std::optional<BeforeRule> ReadBefore(MapReader& tool, const Speaks& speaks);
 // Words in the place of an undo: there is none, and why (`reason`); nobody has decided yet.
 inline constexpr std::string_view kNoUndo = "none", kUndecidedUndo = "undecided";

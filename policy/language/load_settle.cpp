@@ -169,6 +169,26 @@ void CheckAsks(MapReader& map, bool is_safe, const RequestTemplate& request) {
   }
 }
 
+constexpr std::string_view kQuestionHelp =
+    "a read that shows whether what was taken on is done: request: \"GET "
+    "/jobs/{answer.body#/job/id}\"";
+
+// What `settled_by` says beside its request.
+std::optional<SettledByRule> ReadQuestion(MapReader& map, std::optional<RequestTemplate> request) {
+  map.Need("until", "conditions on its answer: answer.body#/status == \"completed\"");
+  SettledByRule rule;
+  const bool is_good = request.has_value();
+  if (is_good) rule.request = std::move(*request);
+  const bool is_safe = map.Bool("safe").value_or(false);
+  ReadRequestBody(map, rule.request);
+  if (is_good) CheckAsks(map, is_safe, rule.request);
+  rule.until = ReadConditions(map, "until", Reads::kAnswer);
+  rule.deadline = map.Duration("deadline", Millis(1)).value_or(rule.deadline);
+  map.Finish();
+  if (!is_good || rule.until.empty()) return std::nullopt;
+  return rule;
+}
+
 }  // namespace
 
 bool SaysNone(const YamlNode& settle) {
@@ -200,19 +220,24 @@ std::optional<SettledByRule> ReadSettledBy(MapReader& tool, const Speaks& speaks
   const YamlNode* node = tool.Get("settled_by");
   if (node == nullptr) return std::nullopt;
   MapReader map(*node, tool.KeyOf("settled_by"), tool.problems());
-  auto request = ReadOwnRequest(map, speaks, Effect::kRead,
-                                "a read that shows whether what was taken on is done: request: "
-                                "\"GET /jobs/{answer.body#/job/id}\"");
-  map.Need("until", "conditions on its answer: answer.body#/status == \"completed\"");
-  SettledByRule rule;
-  if (request) rule.request = std::move(*request);
-  const bool is_safe = map.Bool("safe").value_or(false);
-  ReadRequestBody(map, rule.request);
-  if (request) CheckAsks(map, is_safe, rule.request);
-  rule.until = ReadConditions(map, "until", Reads::kAnswer);
-  rule.deadline = map.Duration("deadline", Millis(1)).value_or(rule.deadline);
-  map.Finish();
-  if (!request || rule.until.empty()) return std::nullopt;
+  return ReadQuestion(map, ReadOwnRequest(map, speaks, Effect::kRead, kQuestionHelp));
+}
+
+std::optional<SettledByRule> ReadUndoSettledBy(MapReader& undo, const Speaks& speaks) {
+  const YamlNode* node = undo.Get("settled_by");
+  if (node == nullptr) return std::nullopt;
+  const YamlNode* const line = node->kind == YamlNode::Kind::kMap ? node->Find("request") : nullptr;
+  const bool is_bare = line != nullptr && speaks.kind == Speaks::Kind::kHttp &&
+                       line->kind == YamlNode::Kind::kScalar && line->text == "GET";
+  if (!is_bare) return ReadSettledBy(undo, speaks);
+  MapReader map(*node, undo.KeyOf("settled_by"), undo.problems());
+  (void)map.Get("request");
+  (void)map.Get("headers");
+  auto request = ParseRequestLine("GET /");
+  request->source = "GET where the undo was sent";
+  ReadRequestHeaders(map, *request);
+  auto rule = ReadQuestion(map, std::move(*request));
+  if (rule) rule->at_its_path = true;
   return rule;
 }
 

@@ -31,6 +31,11 @@ bool ReadOnlyIf(MapReader& map) {
   return map.OneOf("only_if", kValues).value_or(false);
 }
 
+bool ReadRest(MapReader& map) {
+  static constexpr std::pair<std::string_view, bool> kValues[] = {{"stays", true}};
+  return map.OneOf("rest", kValues).value_or(false);
+}
+
 // Places of the call's body that stay as the call has set them.
 std::vector<std::string> ReadLeaves(MapReader& map) {
   std::vector<std::string> pointers;
@@ -208,13 +213,18 @@ UndoRule ReadOneUndo(MapReader& map, const Speaks& speaks, TlsFiles files, bool&
   rule.repeatable = ReadRepeatable(map).value_or(Repeatable::kNo);
   rule.only_if_unchanged = ReadOnlyIf(map);
   rule.leaves = ReadLeaves(map);
+  rule.rest_stays = ReadRest(map);
   rule.key = ReadUndoKey(map);
   rule.then_probe = map.Bool("then_probe").value_or(false);
-  rule.settled_by = ReadSettledBy(map, speaks);
+  rule.settled_by = ReadUndoSettledBy(map, speaks);
   rule.attempts_max =
       ReadCountUpTo(map, "attempts", limits::kUndoAttemptsCap).value_or(rule.attempts_max);
   rule.window = map.Duration("window", Millis(1));
   ReadRequestBody(map, rule.request);
+  if (rule.rest_stays && is_good && rule.request.method != "PUT") {
+    map.problems().Error(map.PlaceOf("rest"), map.KeyOf("rest"),
+                         "speaks of a PUT; any other request leaves what it does not name");
+  }
   if (is_good && speaks.kind == Speaks::Kind::kGraphql) AddDefaultDone(rule);
   ReadCredentials(map, files, rule);
   return rule;

@@ -145,7 +145,7 @@ constexpr std::string_view kSchema = R"json({
         "key_lives": { "$ref": "#/$defs/key_lives" },
         "key_scope": { "$ref": "#/$defs/key_scope" },
         "write_reuse": { "type": "boolean",
-          "description": "A write may follow another one on a connection; true with key_header." },
+          "description": "A write may follow another on a connection that may close just then." },
         "protocol": { "enum": [ "http", "mcp", "graphql" ], "default": "http",
           "description": "mcp, graphql: the url is the endpoint of such a server." },
         "persisted": { "type": "object", "additionalProperties": { "$ref": "#/$defs/text" },

@@ -47,8 +47,8 @@ constexpr std::string_view kSchemaToolWords = R"json(    "settle": {
         "arguments": { "type": "object" },
         "graphql": { "$ref": "#/$defs/text", "description": "A document of one field." },
         "variables": { "type": "object", "description": "Those of the document." },
-        "request": { "type": "string", "pattern": "^[A-Z-]+ /",
-          "description": "A read of how it stands, with values of call and answer." },
+        "request": { "type": "string", "pattern": "^([A-Z-]+ /|GET$)",
+          "description": "A read of how it stands; in an undo GET alone asks at its own path." },
         "headers": { "$ref": "#/$defs/headers" },
         "safe": { "type": "boolean", "default": false,
           "description": "It only asks, though it is no GET: a search by POST." },
@@ -136,6 +136,8 @@ constexpr std::string_view kSchemaToolWords = R"json(    "settle": {
           "description": "Sent only if what the write left, by before, is there still." },
         "leaves": { "$ref": "#/$defs/texts",
           "description": "Places of the call's body that need not be put back." },
+        "rest": { "const": "stays",
+          "description": "This PUT leaves what it does not name, or there is nothing else." },
         "credentials": { "$ref": "#/$defs/credentials" },
         "attempts": { "type": "integer", "minimum": 1, "maximum": 100, "default": 10,
           "description": "Tries before a human is asked." },
@@ -228,7 +230,7 @@ constexpr std::string_view kSchemaToolWords = R"json(    "settle": {
         "credentials": { "$ref": "#/$defs/secrets",
           "description": "Fields that an approved call is sent with in place of the agent's." },
         "summary": { "$ref": "#/$defs/text",
-          "description": "What tells calls apart in lists: mail to {body#/to}." }
+          "description": "What tells calls apart in lists; the body's first values, but secrets." }
       }
     },
 )json";

@@ -95,6 +95,7 @@ struct SettledByRule {
   RequestTemplate request;       // a read, of the call and its answer
   std::vector<Condition> until;  // over that request's answer: all hold once the write is done
   Millis deadline{10LL * 60'000};
+  bool at_its_path = false;  // of an undo: asked where that was sent
 };
 
 struct SettleRule {
@@ -131,6 +132,7 @@ struct UndoRule {
   std::optional<KeyRule> key;       // of the request itself; unset: the backend's, in a field
   bool only_if_unchanged = false;   // what the write left, by `before`, is there still
   std::vector<std::string> leaves;  // pointers into the call's body: what need not be put back
+  bool rest_stays = false;          // a PUT: what it does not name stays as it is
   std::optional<SettledByRule> settled_by;  // until then what the backend has taken on is running
   std::vector<SecretHeader> secrets;
   std::vector<std::string>

@@ -52,7 +52,8 @@ bool IsOfEvents(std::string_view type) { return ToLower(type).starts_with("text/
 
 void CleanHead(ReadState& read) {
   if (read.own.scrubber.is_idle()) return;
-  read.own.scrubber.Clean({read.up.memory.get() + read.up.begin, read.head->size});
+  (void)read.own.scrubber.Clean({read.up.memory.get() + read.up.begin, read.head->size},
+                                /*ends=*/true);
 }
 
 HttpResponse AnswerFailure(const ReadState& read, const Error& error) {

@@ -1,5 +1,5 @@
-"""Writes of packs that an API only takes on: jobs of Zendesk and Shopify. They run until the API
-says that they are done, also over a kill."""
+"""Writes of packs, and undos, that an API only takes on: jobs of Zendesk and Shopify, finalizers of
+Kubernetes. They run until the API says that they are done, also over a kill."""
 
 import json
 
@@ -19,8 +19,8 @@ def ids(kind):
 
 def test_each_api_that_does_things_later_has_a_case():
     assert {(pack, case.later) for pack, case in LATER} == {
-        ("zendesk", "write"), ("shopify", "write")
-    }
+        ("zendesk", "write"), ("shopify", "write"), ("kubernetes", "undo")
+    }  # fmt: skip
 
 
 def undone(world, write, phase="UNDONE"):
@@ -63,3 +63,26 @@ def test_a_job_that_never_ends_well_is_for_a_human(tmp_path, pack, case):
         assert write.send().status == 200
         write.undo("NEEDS_HUMAN")
         assert write.had() == 1
+
+
+@ids("undo")
+def test_an_undo_runs_until_what_it_deletes_is_gone(tmp_path, pack, case):
+    with World(pack, tmp_path) as world:
+        write = Write(world, case)
+        write.succeed()
+        world.double.slow = 10**6
+        world.cancel(write.trace)
+        wait_until(lambda: write.had() == 2)
+        asked = len(world.double.requests)
+        wait_until(lambda: len(world.double.requests) >= asked + SLOW)
+        flow = world.recourse.admin("GET", f"/flows/{write.trace}")
+        assert flow["phase"] == "UNDOING", flow
+        world.recourse.kill()
+        world.recourse.start()
+        asked = len(world.double.requests)
+        wait_until(lambda: len(world.double.requests) > asked)
+        assert write.had() == 2, "it was deleted once"
+        world.double.ending = dict.fromkeys(world.double.ending, 0)
+        undone(world, write)
+        write.is_undone()
+        assert world.recourse.verify()["ok"]

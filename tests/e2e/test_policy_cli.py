@@ -130,7 +130,10 @@ def test_a_shop_becomes_a_policy_with_identities_and_undo(schema, tmp_path):
 
 def test_keys_of_payments_and_names_that_are_not_legal(tmp_path):
     policy, text, _ = imported(tmp_path, "payments.json")
-    assert policy["backends"]["payments"]["key_header"] == "Idempotency-Key"
+    assert "key_header" not in policy["backends"]["payments"]
+    assert [one.get("key_at") for one in policy["tools"].values()] == [
+        None, "header:Idempotency-Key", None, None, None
+    ]  # fmt: skip
     assert policy["backends"]["events.pay.example"]["url"] == "https://events.pay.example/base"
     assert set(policy["tools"]) == {
         "charges_create", "charges_list", "charges_create_2", "get_v1_exports_id_.csv",

@@ -21,7 +21,7 @@ constexpr std::string_view kSecret = "canary-0123456789";
 TEST(EchoScrubberTest, WhatAnAnswerShowsIsBlankedHoweverItIsCut) {
   const std::string text = "a canary-0123456789 canary-012345678 canary-canary-0123456789";
   std::string clean = text;
-  EchoScrubber({std::string(kSecret), "short"}).Clean(clean);
+  (void)EchoScrubber({std::string(kSecret), "short"}).Clean(clean, true);
   EXPECT_EQ(clean, "a ***************** canary-012345678 canary-*****************");
   for (std::size_t size = 1; size <= text.size(); ++size) {
     EchoScrubber scrubber({std::string(kSecret)});
@@ -43,8 +43,65 @@ TEST(EchoScrubberTest, HoldsNothingBackThatCannotBeOne) {
 
 TEST(EchoScrubberTest, KnowsWhatAJsonWriterOrAUrlHasEscaped) {
   std::string text = R"({"a":"se\/cret+token","b":"se%2Fcret%2Btoken"})";
-  EchoScrubber({"se/cret+token"}).Clean(text);
+  (void)EchoScrubber({"se/cret+token"}).Clean(text, true);
   EXPECT_EQ(text, R"({"a":"**************","b":"*****************"})");
+}
+
+TEST(EchoScrubberTest, KnowsItInWhateverIsEscapedOfIt) {
+  const std::string secret = "se/c&ret+to\"ken=";
+  for (const std::string_view shown : {
+           R"(se\/c&ret+to\"ken=)",                    // JSON of PHP
+           R"(se/c\u0026ret\u002Bto\u0022ken\u003d)",  // of Gson, .NET, Go
+           R"(se\\\/c\\u0026ret+to\\\"ken=)",          // JSON in JSON
+           "se%2Fc%26ret%2Bto%22ken%3D",
+           "se%2fc%26ret%2bto%22ken%3d",            // urls
+           "se%252Fc%2526ret%252Bto%2522ken%253D",  // a url in a url
+           "se/c&amp;ret&#43;to&quot;ken&#x3D;",
+           "se&#47;c&#x26;ret+to&#34;ken=",  // pages
+           R"(\u0073\u0065\u002f\u0063\u0026\u0072\u0065\u0074+to\u0022ken=)",
+       }) {
+    const std::string text = "a " + std::string(shown) + " z";
+    const std::string clean = "a " + std::string(shown.size(), '*') + " z";
+    for (std::size_t size = 1; size <= text.size(); ++size) {
+      EchoScrubber scrubber({secret});
+      std::string out;
+      for (std::size_t at = 0; at < text.size(); at += size) {
+        out += scrubber.Take(std::string_view(text).substr(at, size), at + size >= text.size());
+      }
+      EXPECT_EQ(out, clean) << size;
+    }
+  }
+  for (const std::string_view other :
+       {R"(se\u002fc\u0027ret)", "se%2", "se&#47", R"(se\\\\\\\\\\/c&ret+to"ken=)"}) {
+    std::string text(other);
+    (void)EchoScrubber({secret}).Clean(text, true);
+    EXPECT_EQ(text, other);
+  }
+}
+
+TEST(EchoScrubberTest, TheLongestOfSeveralIsBlankedWhole) {
+  std::string text = "canary-0123456789 canary-01";
+  (void)EchoScrubber({"canary-01", std::string(kSecret)}).Clean(text, true);
+  EXPECT_EQ(text, "***************** *********");
+  EchoScrubber cut({"canary-01", std::string(kSecret)});
+  EXPECT_EQ(cut.Take("canary-01", false), "");
+  EXPECT_EQ(cut.Take("23456789", true), "*****************");
+}
+
+TEST(EchoScrubberTest, WhatMayBeEscapedForEverIsHeldBackForAWhile) {
+  EchoScrubber scrubber({std::string(kSecret)});
+  std::size_t passed = 0;
+  for (int i = 0; i < 1'000; ++i) passed += scrubber.Take(R"(\\\\)", false).size();
+  EXPECT_GT(passed, 3'900U);
+}
+
+TEST(OwnCredentialTest, ItsFieldIsItsInWhateverSpelling) {
+  Backend backend;
+  backend.secrets.push_back({"X-Api-Key", "/f"});
+  for (const char* const name : {"X-Api-Key", "x-api-key", "X_Api_Key"}) {
+    EXPECT_TRUE(IsOwnCredential(backend, nullptr, name)) << name;
+  }
+  EXPECT_FALSE(IsOwnCredential(backend, nullptr, "X-Api-Key-Id"));
 }
 
 std::string Frame(int first, std::string_view payload) {

@@ -31,7 +31,8 @@ const std::string kPatch = R"(    match: PATCH b /i/{id})" + kBefore +
 )";
 const std::string kPut = R"(    match: PUT b /i/{id})" + kBefore +
                          R"(    undo: { request: "PUT /i/{path.id}",
-      json: { fields: { title: "{before.body#/title}", meta: "{before.body#/meta}" } } }
+      json: { fields: { title: "{before.body#/title}", meta: "{before.body#/meta}" } },
+      rest: stays }
 )";
 
 // The undo, or why there is none, of a call with that body.

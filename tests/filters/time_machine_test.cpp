@@ -246,6 +246,21 @@ TEST(SnapshotsTest, OnlyAWholeAnswerShowsAState) {
   EXPECT_EQ(why(Respond(202, R"({"a":1})").answer), "the backend answered 202");
   EXPECT_EQ(why(Respond(404, R"({"a":1})").answer), "the backend answered 404");
   EXPECT_EQ(why(Respond(404, "").answer, true), "read");
+  EXPECT_EQ(why(Respond(404, R"({"error":"gone"})").answer, true), "read");
+  for (const int status : {203, 206}) {
+    EXPECT_EQ(why(Respond(status, R"({"a":1})").answer),
+              "the backend answered " + std::to_string(status));
+  }
+  for (const int status : {200, 404}) {
+    Answer old = Respond(status, R"({"a":1})").answer;
+    old.response.headers = {{"Age", "7"}};
+    EXPECT_EQ(why(old, true), "the answer is an old one, from a cache");
+    old.response.headers = {{"Age", "0"}};
+    EXPECT_EQ(why(old, true), "read");
+  }
+  Answer page = Respond(404, "<html>").answer;
+  page.response.headers = {{"Content-Type", "text/html"}};
+  EXPECT_EQ(why(page, true), "the backend answered 404");
   EXPECT_EQ(why(Respond(200, R"({"b":1})").answer), "the answer has nothing at body#/a");
   EXPECT_EQ(why(Respond(200, "<html>").answer), "the answer is not a whole JSON text");
   Answer cut = Respond(200, R"({"a":1})").answer;

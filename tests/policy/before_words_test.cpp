@@ -121,19 +121,27 @@ TEST(BeforeWordsTest, WhatIsWrongIsToldWithTheFix) {
   }
 }
 
-TEST(BeforeWordsTest, AReplacementComparesTheWholeOrAVersion) {
-  const std::string warning = "the undo is a PUT, which replaces all";
-  const std::string undo =
-      "    undo: { request: \"PUT /issues/{path.id}\", json: { title: \"{before.body#/title}\" }, "
-      "only_if: unchanged }\n";
-  const auto with = [&](const std::string& words) {
-    return Load(Policy("    before: { request: \"GET /issues/{path.id}\", " + words + " }\n" + undo,
+TEST(BeforeWordsTest, AReplacementPutsBackTheWholeOrSaysThatTheRestStays) {
+  const std::string problem = "tools.t.undo: is a PUT, which replaces all, and names only part";
+  const auto with = [&](const std::string& keep, const std::string& json,
+                        const std::string& more = "", const std::string& method = "PUT") {
+    return Load(Policy("    before: { request: \"GET /issues/{path.id}\", keep: " + keep +
+                           " }\n    undo: { request: \"" + method + " /issues/{path.id}\", json: " +
+                           json + ", only_if: unchanged" + more + " }\n",
                        "PUT b /issues/{id}"));
   };
-  EXPECT_THAT(with("keep: body#/title"), HasSubstr(warning));
-  EXPECT_THAT(with("keep: body#/title, version: header.ETag"), Not(HasSubstr(warning)));
-  EXPECT_THAT(with("keep: body#"), Not(HasSubstr(warning)));
-  EXPECT_THAT(with("keep: body#"), Not(HasSubstr("error")));
+  const std::string title = "{ title: \"{before.body#/title}\" }";
+  EXPECT_THAT(with("body#/title", title), HasSubstr(problem));
+  EXPECT_THAT(with("body#/title, version: header.ETag", title), HasSubstr(problem));
+  EXPECT_THAT(with("body#", title), HasSubstr(problem)) << "kept whole, and put back in part";
+  EXPECT_THAT(with("body#/title", title, "", "PATCH"), Not(HasSubstr("error")));
+  EXPECT_THAT(with("body#/title", title, ", rest: stays"), Not(HasSubstr("error")));
+  EXPECT_THAT(with("body#", "\"{before.body#}\""), Not(HasSubstr("error")));
+  EXPECT_THAT(with("body#", "{ labels: \"{before.body#}\" }"), Not(HasSubstr("error")));
+  EXPECT_THAT(with("body#/data", "\"{before.body#/data}\""), Not(HasSubstr("error")));
+  EXPECT_THAT(with("body#/title", title, ", rest: stays", "PATCH"),
+              HasSubstr("undo.rest: speaks of a PUT"));
+  EXPECT_THAT(with("body#/title", title, ", rest: goes"), HasSubstr("undo.rest: not one of"));
 }
 
 TEST(BeforeWordsTest, AnMcpToolIsReadByACallOfARead) {

@@ -56,6 +56,11 @@ TEST(OpenApiProposalsTest, AnUpdateIsPutBackWhereTheReadShowsAllOfIt) {
                         "\"{before.body#/text}\", \"title\": \"{before.body#/title}\" }\n"
                         "      only_if: unchanged\n      repeatable: true\n"));
   EXPECT_THAT(tool, Not(HasSubstr("undecided")));
+  EXPECT_THAT(tool, Not(HasSubstr("rest:")));
+  EXPECT_THAT(
+      ToolOf("change", "  /notes/{id}:\n    put: { operationId: change, " + Body("title: {}") +
+                           " }\n    get: { operationId: get, " + Answers("title: {}") + " }\n"),
+      HasSubstr("      repeatable: true\n      rest: stays\n"));
 }
 
 TEST(OpenApiProposalsTest, WhatTheReadDoesNotShowIsForAPersonToDecide) {
@@ -72,6 +77,48 @@ TEST(OpenApiProposalsTest, WhatTheReadDoesNotShowIsForAPersonToDecide) {
                            " }\n    get: { operationId: get, " + Answers("title: {}") + " }\n");
   EXPECT_THAT(form, HasSubstr("a form cannot put back what was empty"));
   EXPECT_THAT(form, HasSubstr("    undo: undecided\n"));
+}
+
+TEST(OpenApiProposalsTest, ASecretIsNotPutBackFromARead) {
+  for (const std::string member :
+       {"secret: {}", "webhook_token: {}", "code: { format: password }",
+        "code: { writeOnly: true }", "config: { properties: { url: {}, secret: {} } }"}) {
+    const std::string names = "title: {}, " + member;
+    const std::string tool =
+        ToolOf("change", "  /hooks/{id}:\n    patch: { operationId: change, " + Body(names) +
+                             " }\n    get: { operationId: get, " + Answers(names) + " }\n");
+    EXPECT_THAT(tool, HasSubstr("may show asterisks for " + member.substr(0, member.find(':'))))
+        << tool;
+    EXPECT_THAT(tool, HasSubstr("    undo: undecided\n"));
+  }
+}
+
+TEST(OpenApiProposalsTest, WhatIsMadeIsDeletedByTheNameThatThePathWants) {
+  const auto make = [](const std::string& capture, const std::string& answers) {
+    return ToolOf("make", "  /marks:\n    post: { operationId: make, " + Answers(answers) +
+                              " }\n  /marks/{" + capture + "}:\n    delete: { operationId: no }\n");
+  };
+  const std::string number = make("mark_number", "id: {}, number: {}");
+  EXPECT_THAT(number, HasSubstr("external_ref: \"answer.body#/number\"\n"));
+  EXPECT_THAT(number, HasSubstr("    undo: { request: \"DELETE /marks/{external_ref}\""));
+  EXPECT_THAT(make("slug", "id: {}, slug: {}"), HasSubstr("answer.body#/slug"));
+  EXPECT_THAT(make("number", "id: {}, number: {}"), HasSubstr("answer.body#/number"));
+  EXPECT_THAT(make("mark_id", "id: {}, number: {}"), Not(HasSubstr("external_ref:")));
+  const std::string unknown = make("username", "id: {}");
+  EXPECT_THAT(unknown, HasSubstr("where does the answer tell username?"));
+  EXPECT_THAT(unknown, HasSubstr("    undo: undecided\n"));
+}
+
+TEST(OpenApiProposalsTest, AKeyIsOnlyWhereItIsDescribed) {
+  const std::string key = "parameters: [ { in: header, name: Idempotency-Key } ]";
+  const std::string paths = "  /notes:\n    post: { operationId: make, " + key +
+                            " }\n  /mails:\n    post: { operationId: send }\n";
+  EXPECT_THAT(ToolOf("make", paths), HasSubstr("    # CHECK: that the backend de-duplicates on it\n"
+                                               "    key_at: \"header:Idempotency-Key\"\n"));
+  EXPECT_THAT(ToolOf("send", paths), Not(HasSubstr("key_")));
+  EXPECT_THAT(ToolOf("make", "  /notes:\n    post: { operationId: make, " + key + " }\n"),
+              Not(HasSubstr("key_")))
+      << "every write takes it: the backend says so";
 }
 
 TEST(OpenApiProposalsTest, NeighboursTakeEachOtherBack) {

@@ -61,6 +61,17 @@ TEST(SettledByWordsTest, StandsInAnUndoToo) {
   const auto loaded = load("/t/{path.id}?of={external_ref}&job={answer.body#/job}");
   ASSERT_TRUE(loaded.ok()) << ProblemsOf(loaded);
   EXPECT_EQ(loaded.policy->tools[0].undo->settled_by->deadline, Millis(300'000));
+  const auto same = LoadPolicyText(
+      "p.yaml",
+      "version: 1\nbackends: { b: { url: \"https://b\" } }\ntools:\n  t: { match: \"POST b "
+      "/t/{id}\", effect: write, identity: body#/a, undo: { request: \"DELETE "
+      "/t/{path.id}?now=1\", "
+      "settled_by: { request: GET, headers: { Accept: a/b }, until: answer.status == 404 } } }\n");
+  ASSERT_TRUE(same.ok()) << ProblemsOf(same);
+  EXPECT_TRUE(same.policy->tools[0].undo->settled_by->at_its_path);
+  EXPECT_THAT(ProblemsOf(Load("", ", settled_by: { request: GET, until: answer.status == 404 }")),
+              HasSubstr("settled_by.request"))
+      << "of a call it has a path";
   const auto unknown = load("/t/{body#/a}");
   EXPECT_FALSE(unknown.ok());
   EXPECT_THAT(ProblemsOf(unknown), HasSubstr("undo.settled_by: {body#/a} is not known by then"));

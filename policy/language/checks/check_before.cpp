@@ -58,12 +58,14 @@ class BeforeChecks {
           "keeps what nothing puts back; use it in `undo`: json: { title: \"{before.body#/title}\" "
           "}, or say only_if: unchanged there");
     }
-    for (const UndoRule* const one : UndosOf(tool_)) CheckAllIsBack(*one);
+    for (const UndoRule* const one : UndosOf(tool_)) {
+      CheckAllIsBack(*one);
+      CheckPut(*one);
+    }
     CheckRequest(routes);
     if (tool_.before->missing == BeforeMissing::kApprove && !tool_.approval) {
       Error("before", "missing: approve needs to know who may decide: approval: { by: [..] }");
     }
-    WarnAboutPut();
   }
 
  private:
@@ -151,15 +153,33 @@ class BeforeChecks {
                         : name + " is tool " + read->name + ", a write: it must only read");
   }
 
-  // A PUT replaces the whole: what somebody else changed in places that are not compared is lost.
-  void WarnAboutPut() {
-    const BeforeRule& rule = *tool_.before;
-    if (!tool_.undo || tool_.undo->request.method != "PUT" || rule.version) return;
-    if (std::ranges::any_of(rule.keep, [](const Selector& kept) { return kept.name.empty(); }))
-      return;
-    draft_.problems.Warn(draft_.ToolPlace(index_, "before"), draft_.ToolKey(index_, "before"),
-                         "the undo is a PUT, which replaces all, and only what `keep` names is "
-                         "compared; name a `version`, or keep the whole body: keep: [ body# ]");
+  // A PUT replaces the whole: what it does not name is lost, ours, theirs and what was there
+  // before.
+  void CheckPut(const UndoRule& undo) {
+    const RequestTemplate& request = undo.request;
+    const bool is_put = request.method == "PUT" && (request.json || !request.form.empty());
+    if (!is_put || undo.rest_stays || PutsBackWhole(request)) return;
+    RequestTemplate body;
+    body.json = request.json;
+    body.form = request.form;
+    if (std::ranges::none_of(SelectorsOf(body), IsBefore)) return;
+    Error(
+        "undo",
+        "is a PUT, which replaces all, and names only part: what else is there would be lost; put "
+        "back the whole, keep: body# and json: \"{before.body#}\", or, if this PUT leaves what it "
+        "does not name, say rest: stays");
+  }
+
+  // All that the read has shown, or what stands where the backend keeps the thing in it.
+  bool PutsBackWhole(const RequestTemplate& request) const {
+    if (!request.json) return false;
+    const RequestTemplate::Node& root = *request.json;
+    const bool is_one = root.kind == Json::Kind::kString && root.text.size() == 1;
+    RequestTemplate body;
+    body.json = root;
+    return std::ranges::any_of(SelectorsOf(body), [&](const Selector& place) {
+      return place.source == Source::kBeforeBody && (is_one || place.name.empty());
+    });
   }
 
   PolicyBuilder& draft_;

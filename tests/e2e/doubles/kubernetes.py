@@ -1,7 +1,7 @@
 """The Kubernetes API (kubernetes/apimachinery pkg/apis/meta/v1/types.go; documentation of API
 concepts): a taken name is 409 AlreadyExists; preconditions.uid of a deletion, and resourceVersion
 of an update, that do not hold are 409 Conflict; what is gone is 404 NotFound; lists select by
-name."""
+name. With finalizers a deleted object is there until they have done their work."""
 
 from doubles.base import Case, Double, Refused, route
 
@@ -11,6 +11,10 @@ PLACE = "(/api/v1|/apis/[^/]+/[^/]+)/namespaces/([^/]+)/([^/]+)"
 class Kubernetes(Double):
     volatile = ("resourceVersion",)
     too_many = (429, {"kind": "Status", "reason": "TooManyRequests", "code": 429}, {})
+
+    def __init__(self):
+        self.ending = {}  # object by object: how often it is still shown
+        super().__init__()
 
     def no(self, status, reason):
         return Refused(status, {"kind": "Status", "status": "Failure", "reason": reason})
@@ -45,9 +49,25 @@ class Kubernetes(Double):
         wanted = call.json().get("preconditions", {}).get("uid")
         if wanted not in (None, self.things[key]["metadata"]["uid"]):
             raise self.no(409, "Conflict")
-        del self.things[key]
         self.happened(f"delete {plural}")
+        if self.slow > 0:
+            self.ending.setdefault(key, self.slow)
+            meta = {**self.things[key]["metadata"], "deletionTimestamp": "2026-08-01T00:00:00Z"}
+            self.things[key]["metadata"] = meta
+            return 200, self.things[key]
+        del self.things[key]
         return 200, {"kind": "Status", "status": "Success"}
+
+    @route(f"GET {PLACE}/([^/]+)")
+    def show(self, _, __, namespace, plural, name):
+        key = f"{plural} {namespace} {name}"
+        if key in self.ending:
+            self.ending[key] -= 1
+            if self.ending[key] < 0:
+                del self.things[key], self.ending[key]
+        if key not in self.things:
+            raise self.no(404, "NotFound")
+        return 200, self.things[key]
 
     @route(f"(GET|PUT|PATCH) {PLACE}/([^/]+)/scale")
     def scale(self, call, method, _, namespace, plural, name):
@@ -98,7 +118,7 @@ def gone(double, _):
 CASES = [
     Case("kubernetes.core.create", f"POST /api/v1/{SHOP}/configmaps",
          {"metadata": {"name": "$token", "annotations": {"a": "b"}}, "data": {"a": "b"}},
-         foreign=another_one, moved=gone, moved_undo=[], lists=True),
+         foreign=another_one, moved=gone, moved_undo=[], lists=True, later="undo"),
     Case("kubernetes.core.create", f"POST /api/v1/{SHOP}/secrets",
          {"metadata": {"name": "$token"}}, lists=True),
     Case("kubernetes.group.create", f"POST /apis/batch/v1/{SHOP}/jobs",

@@ -1,0 +1,197 @@
+"""Credentials that only Recourse has, under attack: an agent that makes the backend show them in
+every form that an answer has, and sends fields of its own in their place."""
+
+import base64
+import html
+import json
+import secrets
+import urllib.parse
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from support import rawhttp
+from support.double import ServedPort
+from support.recourse import Recourse
+
+SECRET = "canary/first+01&23=\"45'67<89=="
+POLICY = """\
+version: 1
+backends:
+  shop:
+    url: "{url}"
+    hosts: [ shop.test ]
+    timeout: 600s
+    credentials: {{ X-Api-Key: {{ file: {secret} }} }}
+tools:
+  orders.create: {{ match: "POST shop /{{show}}", effect: write, undo: none, reason: a test }}
+"""
+AGENT = {"X-Agent": "agents-own"}
+
+
+def chunked(*pieces, trailer=b"", extension=b""):
+    body = b"".join(b"%x%s\r\n%s\r\n" % (len(one), extension, one) for one in pieces)
+    return b"Transfer-Encoding: chunked\r\n\r\n" + body + b"0\r\n" + trailer + b"\r\n"
+
+
+def plain(body, fields=b""):
+    return fields + b"Content-Length: %d\r\n\r\n" % len(body) + body
+
+
+def escaped(text):
+    return "".join(f"\\u{ord(c):04x}" for c in text)
+
+
+# Path by path: what the backend says behind the first line, about the key it was sent.
+SHOWS = {
+    "body": lambda key: plain(key),
+    "json": lambda key: plain(json.dumps({"key": key.decode()}).encode()),
+    "nested": lambda key: plain(json.dumps(json.dumps({"key": key.decode()})).encode()),
+    "unicode": lambda key: plain(escaped(key.decode()).encode()),
+    "UNICODE": lambda key: plain(escaped(key.decode()).upper().replace("U", "u").encode()),
+    "url": lambda key: plain(urllib.parse.quote(key, safe="").encode()),
+    "query": lambda key: plain(urllib.parse.quote_plus(key).lower().encode()),
+    "twice": lambda key: plain(
+        urllib.parse.quote(urllib.parse.quote(key, safe=""), safe="").encode()
+    ),
+    "page": lambda key: plain(html.escape(key.decode()).encode()),
+    "field": lambda key: plain(b"{}", b"X-Seen: " + key + b"\r\n"),
+    "link": lambda key: plain(b"", b"Link: <https://a.test/?k=%s>\r\n" % key),
+    "moved": lambda key: plain(
+        b"", b"Location: https://evil.test/%s\r\n" % urllib.parse.quote(key).encode()
+    ),
+    "cookie": lambda key: plain(b"{}", b"Set-Cookie: k=%s\r\n" % key),
+    "pieces": lambda key: chunked(*(key[at : at + 1] for at in range(len(key)))),
+    "trailer": lambda key: chunked(b"{}", trailer=b"X-Seen: " + key + b"\r\n"),
+    "extension": lambda key: chunked(b"{}", extension=b';seen="%s"' % key),
+    "close": lambda key: b"Connection: close\r\n\r\n" + key,
+    "coded": lambda key: b"Transfer-Encoding: gzip, chunked\r\n\r\n" + chunked(key)[30:],
+    "unknown": lambda key: plain(key, b"Content-Encoding: zz\r\n"),
+    "identity": lambda key: plain(key, b"Content-Encoding: identity\r\n"),
+    "events": lambda key: chunked(b"data: ", key, b"\n\n"),
+}  # fmt: skip
+
+
+def serve(port, sock):
+    left = b""
+    while (left := port.head(sock, left)) is not None:
+        head = port.heads[-1]
+        lines = head.split(b"\r\n")
+        fields = {}
+        for line in lines[1:]:
+            name, _, value = line.partition(b":")
+            fields.setdefault(name.lower(), []).append(value.strip())
+        length = int(fields.get(b"content-length", [b"0"])[0])
+        while len(left) < length:
+            left += sock.recv(65536)
+        left = left[length:]
+        path = lines[0].split()[1].decode().strip("/").split("?")[0].split("/")[0]
+        key = (fields.get(b"x-api-key") or [b"none"])[0]
+        first = b"HTTP/1.1 200 " + (key if path == "reason" else b"OK")
+        kind = b"text/event-stream" if path == "events" else b"text/plain"
+        show = SHOWS.get(path, lambda _: plain(b"{}"))
+        if path == "part" and b"range" in fields:
+            start, end = fields[b"range"][0].removeprefix(b"bytes=").split(b"-")
+            first = b"HTTP/1.1 206 Partial Content"
+            show = lambda key: plain(key[int(start) : int(end)])  # noqa: E731
+        elif path == "part":
+            show = SHOWS["body"]
+        if path == "moved":
+            first = b"HTTP/1.1 302 Found"
+        sock.sendall(first + b"\r\nContent-Type: " + kind + b"\r\n" + show(key))
+        if path in ("close", "coded"):
+            return
+
+
+@pytest.fixture(scope="module")
+def shop():
+    with ServedPort(serve) as port:
+        yield port
+
+
+@pytest.fixture(scope="module")
+def proxy(shop, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("attacked")
+    file = directory / "key"
+    file.write_text(SECRET + "\n")
+    policy = POLICY.format(url=shop.url, secret=file)
+    with Recourse(directory / "recourse", policy) as running:
+        yield running
+        assert running.verify()["ok"]
+        shown = running.stdout() + running.stderr()
+        shown += running.cli("ledger", "export", "--with-answers").stdout
+        for stored in running.data.rglob("*"):
+            assert not stored.is_file() or SECRET.encode() not in stored.read_bytes(), stored
+        assert not shows_it(shown.encode())
+
+
+def readings(data):
+    """What whoever reads it may make of the bytes."""
+    text = data.decode("latin-1")
+    yield text
+    for _ in range(3):
+        text = html.unescape(urllib.parse.unquote(text.replace("\\/", "/").replace("\\\\", "\\")))
+        text = text.replace('\\"', '"').replace("\\'", "'")
+        for number in range(0x20, 0x7F):
+            for form in (f"\\u{number:04x}", f"\\u{number:04X}"):
+                text = text.replace(form, chr(number))
+        yield text
+
+
+def shows_it(data):
+    # Four fifths of it are enough to guess the rest.
+    part = SECRET[: len(SECRET) * 4 // 5].lower()
+    return any(part in one.lower() for one in readings(data))
+
+
+def ask(proxy, method, path, fields=AGENT, body=b""):
+    with rawhttp.Connection(proxy.port) as connection:
+        pairs = {**fields, **rawhttp.traced(secrets.token_hex(16)), "Connection": "close"}
+        connection.send(rawhttp.render(method, path, "shop.test", pairs, body))
+        while connection.fill():
+            pass
+        return connection.buffer
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize("path", [*SHOWS, "reason"])
+def test_no_form_of_an_answer_shows_it(proxy, shop, method, path):
+    sent = len(shop.heads)
+    got = ask(proxy, method, f"/{path}", body=b"{}" if method == "POST" else b"")
+    assert SECRET.encode() in shop.heads[sent], "the backend has got it"
+    assert got.startswith(b"HTTP/1.1 ") and not shows_it(got), got
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"X-Api-Key": "theirs"},
+        {"x-api-key": "theirs"},
+        {"X_Api_Key": "theirs"},
+        {"X-API_key": "theirs"},
+        {"X-Api-Key": "theirs", "x-API-key": "theirs"},
+        {"Connection": "close, X-Api-Key"},
+        {"Connection": "x-api-key", "X-Api-Key": "theirs"},
+        {"X-Api-Key": ""},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_nothing_of_an_agents_stands_in_its_place(proxy, shop, method, fields):
+    sent = len(shop.heads)
+    got = ask(proxy, method, f"/else-{secrets.token_hex(4)}", {**AGENT, **fields},
+              b"{}" if method == "POST" else b"")  # fmt: skip
+    heads = shop.heads[sent:]
+    assert b"HTTP/1.1 200" in got or not heads, got
+    for head in heads:
+        keys = [line for line in head.split(b"\r\n")
+                if line.lower().replace(b"_", b"-").startswith(b"x-api-key:")]  # fmt: skip
+        assert keys == [b"X-Api-Key: " + SECRET.encode()], head
+
+
+def test_many_at_once_see_nothing(proxy):
+    with ThreadPoolExecutor(8) as pool:
+        for got in pool.map(lambda i: ask(proxy, "GET", f"/{[*SHOWS][i % len(SHOWS)]}"),
+                            range(100)):  # fmt: skip
+            assert not shows_it(got), got
+            assert base64.b64encode(SECRET.encode()) not in got
