@@ -25,8 +25,8 @@
 #include "proxy/net/loop/io_thread.h"
 #include "proxy/net/tls/leaf_issuer.h"
 #include "proxy/net/tls/tls_server.h"
-#include "proxy/net/upstream/connection_pool.h"
 #include "proxy/net/upstream/connector.h"
+#include "proxy/net/upstream/upstream_pool.h"
 #include "proxy/net/upstream/write_client.h"
 #include "proxy/telemetry/access_log.h"
 #include "proxy/telemetry/call_shapes.h"
@@ -105,8 +105,8 @@ struct Worker {
          PolicyView::Earlier earlier)
       : services(shared),
         thread(io),
-        pool(io),
-        writes(io, shared.own, shared.via),
+        pool(io, shared.own),
+        writes(io, pool, shared.via),
         credentialed(writes, ReadSecretFile, shared.tokens, io, *shared.clock),
         upstream(credentialed, io, *shared.clock, *shared.random),
         view(std::make_shared<PolicyView>(std::move(policy), std::move(earlier), shared)),
@@ -115,21 +115,16 @@ struct Worker {
     io.upkeep().Add([this] { return pool.Sweep(); });
     io.OnTurn([this](std::chrono::nanoseconds took) { turns->Observe(took); });
     io.files().WhenShort([this] { return ClearIdle(); });
-    io.upkeep().Add([this] { return writes.Sweep(); });
   }
 
   // Closes idle connections to backends. False: there was none.
-  bool ClearIdle() {
-    // Those for reads first: UndefinedBehaviorSanitizer opens files for its look at the other
-    // object.
-    const bool had_reads = pool.Clear();
-    return writes.Clear() || had_reads;
-  }
+  bool ClearIdle() { return pool.Clear(); }
 
   Services& services;
   IoThread& thread;
-  ConnectionPool pool;
-  WriteUpstream writes;
+  UpstreamPool pool;
+  UpstreamStreams* streams = &pool;  // of reads; a test scripts them
+  WriteUpstream writes;              // over `pool`
   CredentialUpstream credentialed;   // over `writes`
   CodecUpstream upstream;            // over that
   std::shared_ptr<PolicyView> view;  // of requests that begin now; replaced on this thread

@@ -1,7 +1,5 @@
 #include "proxy/lanes/read_answer.h"
 
-#include <netinet/tcp.h>
-
 #include <utility>
 
 #include "filters/call/codecs.h"
@@ -12,16 +10,6 @@
 
 namespace recourse {
 namespace {
-
-// A peer that is gone without a word is found out in some minutes, however long it may be silent.
-void KeepAlive(Connection& connection) {
-  const int on = 1, idle_s = 60, interval_s = 15, probes = 8;
-  const int socket = connection.socket();
-  ::setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
-  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof interval_s);
-  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
-}
 
 std::string_view LocationOf(const Head& head) {
   for (std::size_t i = 0; i < head.field_count; ++i) {
@@ -143,7 +131,7 @@ Task<bool> ReadAnswer::Relay() {
   while (piece.end == End::kMore) {
     ArmWait();
     // Also what comes behind the body, so that such a connection is not used again.
-    const std::size_t size = co_await ReadInto(*read_.upstream, read_.up);
+    const std::size_t size = co_await read_.upstream->Read(read_.up);
     piece = TakeMore(size, decoder);
     if (piece.end == End::kCut || piece.end == End::kBad) {
       // Never completed towards the client: it sees the connection close early.
@@ -161,7 +149,7 @@ Task<bool> ReadAnswer::Relay() {
 // Before more of the body is waited for.
 void ReadAnswer::ArmWait() {
   const MonoTime now = request_.Now();
-  read_.upstream->deadline.Arm(now + QuietMax(read_));
+  read_.upstream->Arm(now + QuietMax(read_));
   if (streams_ && !read_.watching && read_.HasAsked()) StartWatch(read_);
   if (read_.has_events) AwaitEvents(now);
 }
@@ -191,7 +179,7 @@ void ReadAnswer::MeetListening() {
                            : request_.record.method.view() == "GET";
   if (listens && IsOfEvents(type)) {
     read_.is_listening = true;
-    KeepAlive(*read_.upstream);
+    read_.upstream->KeepAlive();
   }
 }
 
@@ -212,20 +200,18 @@ void ReadAnswer::AwaitEvents(MonoTime now) {
 
 void ReadAnswer::Drain() {
   if (std::exchange(read_.is_limited, true)) return;
-  read_.upstream->deadline.Arm(read_.heard + limits::kDrainQuiet);
+  read_.upstream->Arm(read_.heard + limits::kDrainQuiet);
 }
 
 // What it means that no more has come. Whole events may end where they are, as their client takes
 // the stream up again.
 BodyDecoder::Piece ReadAnswer::EndOf(const BodyDecoder& decoder) {
-  const Connection& upstream = *read_.upstream;
-  if (read_.is_limited && upstream.deadline.expired() && read_.events &&
-      read_.events->IsBetween()) {
+  const UpstreamStream& upstream = *read_.upstream;
+  if (read_.is_limited && upstream.expired() && read_.events && read_.events->IsBetween()) {
     read_.head->keep_alive = false;
     return {{}, BodyDecoder::End::kComplete};
   }
-  const bool clean = !upstream.error || upstream.error == boost::asio::error::eof;
-  return {{}, decoder.Ended(clean)};
+  return {{}, decoder.Ended(upstream.HasEndedCleanly())};
 }
 
 }  // namespace recourse

@@ -7,43 +7,40 @@
 #include "proxy/lanes/read_answer.h"
 #include "proxy/lanes/read_waits.h"
 #include "proxy/net/http1/chunk_head.h"
-#include "proxy/net/upstream/connector.h"
 
 namespace recourse {
 
 Task<Result<void>> ReadAttempt::Run() {
-  const Backend& backend = *read_.backend;
   // Before a kept connection is looked at and taken: it is used at once then.
   if (read_.request_head.size() + read_.first.data.size() <= kTogetherBytesMax) {
     co_await FlushAtTurnEnd(request_.worker.thread.reactor());
   }
   MonoTime now = request_.Now();
   Begin(now);
-  if (!read_.upstream) {
-    auto connected = co_await Connect(request_.worker.thread, backend, request_.services.own);
-    if (!connected) co_return std::unexpected(connected.error());
-    read_.upstream = std::move(*connected);
+  UpstreamStream& upstream = *read_.upstream;
+  if (!upstream.is_reused()) {
+    if (const auto connected = co_await upstream.Connected(MonoTime::max()); !connected) {
+      read_.upstream.reset();
+      co_return std::unexpected(connected.error());
+    }
     now = request_.Now();
   }
-  Connection& upstream = *read_.upstream;
-  request_.record.peer = upstream.peer;
-  upstream.deadline.Reset();
+  request_.record.peer = upstream.peer();
   char size[24];
   const std::string_view data = read_.first.data;
   const bool is_chunk = read_.chunked_upload && !data.empty();
-  auto sending = WriteAll(
-      upstream, {read_.request_head, is_chunk ? ChunkHead(data.size(), size) : std::string_view(),
-                 data, is_chunk ? kCrlf : std::string_view(),
-                 read_.chunked_upload && read_.whole ? kLastChunk : std::string_view()});
   // A backend may answer and close before it has read everything, so a failed write is not the end.
-  if (!sending.Try()) {
-    upstream.deadline.Arm(now + read_.patience);
-    co_await sending;
+  if (!upstream.BeginSend(
+          {read_.request_head, is_chunk ? ChunkHead(data.size(), size) : std::string_view(), data,
+           is_chunk ? kCrlf : std::string_view(),
+           read_.chunked_upload && read_.whole ? kLastChunk : std::string_view()})) {
+    upstream.Arm(now + read_.patience);
+    co_await upstream.SendEnded();
     now = request_.Now();
   }
-  read_.sent_whole = sending.await_resume();
+  read_.sent_whole = upstream.EndSend().whole;
   read_.head_due = now + read_.patience;
-  upstream.deadline.Arm(read_.whole ? AnswerDue(read_, now) : read_.head_due);
+  upstream.Arm(read_.whole ? AnswerDue(read_, now) : read_.head_due);
   if (request_.observation && read_.whole) request_.observation->RequestSent();
   if (!read_.whole && !read_.uploading) {
     read_.uploading = true;
@@ -61,9 +58,9 @@ Task<Result<void>> ReadAttempt::Run() {
       if (!got) break;
     } else {
       // A client that has left is not waited for.
-      const bool is_first_look = !read_.watching && read_.HasAsked() && upstream.deadline.expired();
+      const bool is_first_look = !read_.watching && read_.HasAsked() && upstream.expired();
       if (!is_first_look || request_.Now() >= read_.head_due) break;
-      upstream.deadline.Arm(read_.head_due);
+      upstream.Arm(read_.head_due);
       StartWatch(read_);
     }
     got = co_await ReadResponseHead(upstream, read_.up, method, request_.worker.thread.heads(),
@@ -74,17 +71,18 @@ Task<Result<void>> ReadAttempt::Run() {
 
 void ReadAttempt::Begin(MonoTime now) {
   RequestRecord& record = request_.record;
-  if (++record.attempts == 1 && !request_.route.sends_once && read_.upgrade.empty()) {
-    // What another policy may have opened is not this one's to use.
-    if (request_.view == request_.worker.view) {
-      read_.upstream = request_.worker.pool.Take(*read_.backend, now);
-    }
-  }
+  // What another policy may have opened is not this one's to use.
+  const bool is_in_force = request_.view == request_.worker.view;
+  const bool takes_kept =
+      ++record.attempts == 1 && !request_.route.sends_once && read_.upgrade.empty() && is_in_force;
+  read_.upstream = request_.worker.streams->Open(
+      *read_.backend,
+      {.use = UpstreamStreams::For::kRead, .takes_kept = takes_kept, .is_kept = is_in_force}, now);
   if (request_.trace.is_on) {
     CallTrace::BeginTry(request_.worker.span_ids, record, read_.request_room.data(),
                         read_.span_id_at);
   }
-  record.reused = read_.upstream != nullptr;
+  record.reused = read_.upstream->is_reused();
   record.tries.at(static_cast<std::size_t>(record.attempts) - 1).began = now;
 }
 
@@ -99,7 +97,6 @@ void ReadAttempt::End(const Result<void>& got) {
 
 // What came of waiting for the response's head.
 Result<void> ReadAttempt::Judge(Result<void> got, bool saw_bytes) {
-  const Connection& upstream = *read_.upstream;
   if (got && request_.record.reused && read_.IsAboutSilence()) {
     got = std::unexpected(
         Error(ErrorCode::kBackendReset, "the backend gave up the kept connection with a 408"));
@@ -111,8 +108,8 @@ Result<void> ReadAttempt::Judge(Result<void> got, bool saw_bytes) {
         Error(ErrorCode::kBackendProtocol, "the backend switched protocols unasked"));
   }
   if (got) return got;
-  if (!saw_bytes && upstream.tls != nullptr && upstream.tls->refused_by_peer()) {
-    got = std::unexpected(upstream.tls->HandshakeError());
+  if (const auto refusal = read_.upstream->Refusal(); !saw_bytes && refusal) {
+    got = std::unexpected(*refusal);
   }
   if (!read_.uploading) read_.upstream.reset();
   if (saw_bytes && got.error().code() == ErrorCode::kBackendReset) {
@@ -147,7 +144,7 @@ Task<Result<void>> ReadAttempt::PassInterim() {
   // Who shows that it works on the answer gets its time again, but not for a client that has left.
   const MonoTime now = request_.Now();
   read_.head_due = now + read_.patience;
-  read_.upstream->deadline.Arm(read_.HasAsked() ? AnswerDue(read_, now) : read_.head_due);
+  read_.upstream->Arm(read_.HasAsked() ? AnswerDue(read_, now) : read_.head_due);
   co_return Result<void>();
 }
 
@@ -172,7 +169,7 @@ bool MayGoOn(ReadState& read, const RequestBody::Piece& piece) {
 
 Task<void> Upload(ReadState& read) {
   ServedRequest& request = read.request;
-  Connection& upstream = *read.upstream;
+  UpstreamStream& upstream = *read.upstream;
   bool complete = false;
   // What follows a piece that was not sent whole would stand for the rest of it.
   while (!complete && !read.stopping && read.sent_whole) {
@@ -187,11 +184,12 @@ Task<void> Upload(ReadState& read) {
     char size[24];
     const bool is_chunk = read.chunked_upload && !piece.data.empty();
     // A deadline for both: what is relayed meanwhile may be quiet for longer.
-    upstream.deadline.Arm(request.Now() + (read.answering ? QuietMax(read) : read.patience));
-    if (!co_await WriteAll(upstream,
-                           {is_chunk ? ChunkHead(piece.data.size(), size) : std::string_view(),
-                            piece.data, is_chunk ? kCrlf : std::string_view(),
-                            complete && read.chunked_upload ? kLastChunk : std::string_view()})) {
+    upstream.Arm(request.Now() + (read.answering ? QuietMax(read) : read.patience));
+    const auto sent =
+        co_await upstream.Send({is_chunk ? ChunkHead(piece.data.size(), size) : std::string_view(),
+                                piece.data, is_chunk ? kCrlf : std::string_view(),
+                                complete && read.chunked_upload ? kLastChunk : std::string_view()});
+    if (!sent.whole) {
       read.sent_whole = false;
       break;
     }
@@ -200,12 +198,11 @@ Task<void> Upload(ReadState& read) {
   if (complete && !read.answering) {
     const MonoTime now = request.Now();
     read.head_due = now + read.patience;
-    upstream.deadline.Arm(FirstLook(read, now));
+    upstream.Arm(FirstLook(read, now));
   }
-  if (!complete && !upstream.error) {
-    // The client broke off: the backend must not take what it has for the whole.
-    upstream.Cut();
-  }
+  // The client broke off: the backend must not take what it has for the whole. Where it took no
+  // more itself, it may have an answer.
+  if (!complete && read.sent_whole) upstream.Cut();
   read.uploaded.Set(complete);
 }
 

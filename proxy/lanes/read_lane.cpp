@@ -174,6 +174,8 @@ Task<bool> ReadLane::RunUpgraded(ReadState& read) {
   if (read.left) co_return false;
   ServedRequest& request = read.request;
   request.record.status = read.head->status;
+  Connection* const backend = read.upstream->raw();
+  if (backend == nullptr) co_return false;
   CleanHead(read);
   const auto client =
       co_await read.exchange.client.Upgrade(*read.head, kDroppedFromBackend, read.upgrade,
@@ -181,8 +183,8 @@ Task<bool> ReadLane::RunUpgraded(ReadState& read) {
   read.up.Consume(read.head->size);
   if (!client) co_return false;
   read.head_memory.reset();
-  Tunnel tunnel(request.worker.thread, {client->connection, client->buffer},
-                {*read.upstream, read.up}, request.services.bounds.stream_timeout, {});
+  Tunnel tunnel(request.worker.thread, {client->connection, client->buffer}, {*backend, read.up},
+                request.services.bounds.stream_timeout, {});
   request.services.metrics->tunnels_opened.Increment();
   if (!read.own.scrubber.is_idle()) tunnel.TakeOut(read.own.scrubber);
   co_await RunTunnel(read.exchange, tunnel);
@@ -224,10 +226,9 @@ bool ReadLane::EndAnswered(ReadState& read, bool relayed, bool whole) {
     const Millis idle = head.keep_alive_timeout_s < 0
                             ? limits::kUpstreamIdleTimeout
                             : std::min<Millis>(hint, std::chrono::seconds(60));
-    // What was opened under a policy that was replaced meanwhile is not offered to the next one.
-    if (idle > Millis{0} && request.view == request.worker.view) {
+    if (idle > Millis{0}) {
       request.ended = request.Now();
-      request.worker.pool.Give(*read.backend, std::move(read.upstream), idle, request.ended);
+      request.worker.streams->Give(std::move(read.upstream), idle, request.ended);
     }
   }
   Reply& reply = read.exchange.reply;

@@ -86,7 +86,7 @@ struct ReadState {
   bool chunked_upload = false;
   bool whole = false;       // the request body is all here, so the request can be sent again
   bool sent_whole = false;  // nothing of what is here is missing upstream, which may be used again
-  std::unique_ptr<Connection> upstream;
+  std::unique_ptr<UpstreamStream> upstream;
   ReadBuffer up;
   PooledHead head;         // of the response, once any of it is here
   MonoTime head_due{};     // when it must have come

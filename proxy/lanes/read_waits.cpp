@@ -22,7 +22,7 @@ Task<void> WatchClient(ReadState& read) {
                            : std::min(read.head_due, until + limits::kReadFirstByteTimeout);
   }
   const bool shortens = read.left || read.half_closed;
-  if (shortens && read.upstream != nullptr) read.upstream->deadline.Arm(until);
+  if (shortens && read.upstream != nullptr) read.upstream->Arm(until);
   read.watched.Set(true);
 }
 

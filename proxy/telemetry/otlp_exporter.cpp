@@ -72,7 +72,8 @@ OtlpExporter::OtlpExporter(Parts parts, Backend collector)
       collector_(std::move(collector)),
       resource_(ResourceOf(parts_.settings, parts_.via)),
       thread_(parts_.clock),
-      upstream_(thread_, parts_.own, parts_.via) {}
+      streams_(thread_, parts_.own),
+      upstream_(thread_, streams_, parts_.via) {}
 
 void OtlpExporter::Start() {
   PostJob(thread_, [this] { Spawn(Run(), [this] { finished_.set_value(); }); });

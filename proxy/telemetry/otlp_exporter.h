@@ -13,6 +13,7 @@
 
 #include "proxy/config/config.h"
 #include "proxy/net/loop/io_thread.h"
+#include "proxy/net/upstream/upstream_pool.h"
 #include "proxy/net/upstream/write_client.h"
 #include "proxy/telemetry/otlp_json.h"
 #include "proxy/telemetry/span_queue.h"
@@ -57,6 +58,7 @@ class OtlpExporter {
   const Backend collector_;
   ResourceAttributes resource_;
   IoThread thread_;
+  UpstreamPool streams_;
   WriteUpstream upstream_;
   bool is_failing_ = false;  // and the log says so
   std::atomic<bool> finishing_{false};

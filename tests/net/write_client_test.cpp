@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "proxy/base/clock.h"
+#include "proxy/net/upstream/upstream_pool.h"
 
 namespace recourse::write_upstream_test {
 namespace {
@@ -34,7 +35,8 @@ class WriteUpstreamTest : public testing::Test {
  protected:
   WriteUpstreamTest()
       : listening_(Socket::ListeningAt({boost::asio::ip::address_v4::loopback(), 0})),
-        upstream_(thread_, own_, "1.1 test") {
+        pool_(thread_, own_),
+        upstream_(thread_, pool_, "1.1 test") {
     auto backend = std::make_shared<Backend>();
     backend->name = "shop";
     backend->scheme = "http";
@@ -115,6 +117,7 @@ class WriteUpstreamTest : public testing::Test {
   const OwnListeners own_;
   const Socket listening_;
   std::shared_ptr<const Backend> backend_;
+  UpstreamPool pool_;
   WriteUpstream upstream_;
   std::vector<Socket> waiting_;
 };
@@ -227,9 +230,9 @@ TEST_F(WriteUpstreamTest, ABodyThatThePermitCutsShortIsUnknown) {
 
 // Who asks for files gets them from another thread, where this one had none to close.
 TEST_F(WriteUpstreamTest, OnlyAConnectionThatWasKeptIsOneThatWasClosed) {
-  EXPECT_FALSE(upstream_.Clear());
+  EXPECT_FALSE(pool_.Clear());
   const auto call = OpenOnOneThatEnds();  // which took the only one
-  EXPECT_FALSE(upstream_.Clear());
+  EXPECT_FALSE(pool_.Clear());
 }
 
 }  // namespace

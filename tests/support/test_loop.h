@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -37,10 +38,14 @@ class TestLoop {
   }
   // Runs jobs that are ready, without moving the clock.
   void RunReady() {
-    for (std::vector<Job> ready = TakeJobs(); !ready.empty(); ready = TakeJobs()) {
-      for (Job& job : ready) job();
-    }
+    do {
+      for (std::vector<Job> ready = TakeJobs(); !ready.empty(); ready = TakeJobs()) {
+        for (Job& job : ready) job();
+      }
+    } while (turn_ && turn_());
   }
+  // Another loop of this thread has its turn as well, as long as `turn` says that it had something.
+  void Turns(std::function<bool()> turn) { turn_ = std::move(turn); }
   // Runs until nothing is ready and nobody sleeps.
   void RunAll() {
     for (RunReady(); !sleepers_.empty(); RunReady()) WakeNext();
@@ -128,6 +133,7 @@ class TestLoop {
   MonoTime::duration elapsed_{};
   Millis timer_tick_{};
   std::size_t running_ = 0;
+  std::function<bool()> turn_;
   LoopExecutor executor_;
   LoopClock clock_;
   LoopTimer timer_;

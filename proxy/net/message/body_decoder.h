@@ -1,6 +1,8 @@
 // The body of one message, piece by piece out of a connection's buffer, whatever its framing.
 #pragma once
 
+#include <algorithm>
+
 #include "proxy/net/http1/message_head.h"
 #include "proxy/net/loop/io_thread.h"
 
@@ -27,9 +29,10 @@ namespace detail {
 
 struct BufferRoom {
   ReadBuffer& buffer;
+  std::size_t most = limits::kRelayBufferBytes;
   std::span<char> Take() const {
     if (!buffer.memory) buffer.memory = buffer.pool->Take();
-    return {buffer.free_space(), buffer.free_size()};
+    return {buffer.free_space(), std::min(buffer.free_size(), most)};
   }
   void Drop() const {
     if (buffer.begin == buffer.end) buffer.memory.reset();

@@ -7,8 +7,8 @@
 namespace recourse {
 namespace {
 
-Error Lost(const Connection& connection) {
-  if (connection.deadline.expired()) {
+Error Lost(const UpstreamStream& stream) {
+  if (stream.expired()) {
     return Error(ErrorCode::kBackendTimeout, "no answer in time", Delivery::kUncertain);
   }
   return Error(ErrorCode::kBackendReset, "the backend closed the connection without an answer",
@@ -17,7 +17,7 @@ Error Lost(const Connection& connection) {
 
 }  // namespace
 
-Task<Result<void>> ReadResponseHead(Connection& connection, ReadBuffer& buffer,
+Task<Result<void>> ReadResponseHead(UpstreamStream& stream, ReadBuffer& buffer,
                                     std::string_view method, ObjectPool<Head>& heads,
                                     PooledHead& head, bool* saw_bytes, Interim interim) {
   InterimBudget budget;
@@ -47,8 +47,8 @@ Task<Result<void>> ReadResponseHead(Connection& connection, ReadBuffer& buffer,
     }
     if (buffer.free_size() == 0) buffer.Compact();
     if (buffer.free_size() == 0) break;
-    const std::size_t size = co_await ReadInto(connection, buffer);
-    if (size == 0) co_return std::unexpected(Lost(connection));
+    const std::size_t size = co_await stream.Read(buffer);
+    if (size == 0) co_return std::unexpected(Lost(stream));
     buffer.end += size;
     *saw_bytes = true;
   }
@@ -67,8 +67,8 @@ struct BodyEnd {
 // Hands out a body piece by piece: empty when it has ended, see `end`.
 class BodyReader {
  public:
-  BodyReader(Connection& connection, ReadBuffer& buffer, const Head& head)
-      : connection_(connection),
+  BodyReader(UpstreamStream& stream, ReadBuffer& buffer, const Head& head)
+      : stream_(stream),
         buffer_(buffer),
         decoder_(head.body, head.content_length, BodyDecoder::Of::kAnswer) {}
 
@@ -79,14 +79,13 @@ class BodyReader {
       end_.complete = piece.end == BodyDecoder::End::kComplete;
       if (!piece.data.empty()) co_return piece.data;
       if (has_ended_) break;
-      const std::size_t size = co_await ReadSome(connection_, buffer_.free_space(),
-                                                 decoder_.ReadLimit(buffer_.free_size()));
+      const std::size_t size =
+          co_await stream_.Read(buffer_, decoder_.ReadLimit(buffer_.free_size()));
       if (size > 0) {
         buffer_.end += size;
         continue;
       }
-      const bool clean = connection_.error == boost::asio::error::eof || !connection_.error;
-      end_.until_close = decoder_.Ended(clean) == BodyDecoder::End::kClosed;
+      end_.until_close = decoder_.Ended(stream_.HasEndedCleanly()) == BodyDecoder::End::kClosed;
       has_ended_ = true;
     }
     co_return std::string_view();
@@ -95,7 +94,7 @@ class BodyReader {
   const BodyEnd& end() const { return end_; }
 
  private:
-  Connection& connection_;
+  UpstreamStream& stream_;
   ReadBuffer& buffer_;
   BodyDecoder decoder_;
   BodyEnd end_;
@@ -122,19 +121,19 @@ std::size_t SizeToHold(const Head& head, std::size_t bytes_max, std::size_t arri
 
 }  // namespace
 
-Task<bool> AnswerRoom::Wait(std::size_t bytes, const Connection& connection) const {
+Task<bool> AnswerRoom::Wait(std::size_t bytes, const UpstreamStream& stream) const {
   const MonoTime end = thread.clock().Now() + limits::kAnswerRoomFor;
   while (!Has(bytes)) {
     const MonoTime now = thread.clock().Now();
-    if (now >= end || connection.deadline.expired()) co_return false;
+    if (now >= end || stream.expired()) co_return false;
     co_await thread.SleepUntil(now + limits::kAnswerRoomLook);
   }
   co_return true;
 }
 
-Task<void> ReadBody(Connection& connection, ReadBuffer& buffer, const Head& head,
+Task<void> ReadBody(UpstreamStream& stream, ReadBuffer& buffer, const Head& head,
                     std::size_t bytes_max, AnswerRoom room, Answer& answer) {
-  BodyReader reader(connection, buffer, head);
+  BodyReader reader(stream, buffer, head);
   std::string& body = answer.response.body;
   answer.body_complete = false;
   std::size_t held = 0;
@@ -143,7 +142,7 @@ Task<void> ReadBody(Connection& connection, ReadBuffer& buffer, const Head& head
     const std::size_t left = bytes_max - body.size();
     if (body.size() + piece.size() > held) {
       held = SizeToHold(head, bytes_max, body.size() + piece.size());
-      answer.over_cap = !room.Has(held) && !co_await room.Wait(held, connection);
+      answer.over_cap = !room.Has(held) && !co_await room.Wait(held, stream);
       if (answer.over_cap) co_return;
     }
     body.append(piece.substr(0, left));
@@ -173,7 +172,7 @@ void HoldPiece(std::string_view piece, std::size_t bytes_max, const AnswerRoom& 
 
 }  // namespace
 
-Task<void> RelayBody(AnswerRelay& relay, Connection& connection, ReadBuffer& buffer,
+Task<void> RelayBody(AnswerRelay& relay, UpstreamStream& stream, ReadBuffer& buffer,
                      const Head& head, std::size_t bytes_max, AnswerRoom room, MonoTime deadline,
                      Answer& answer) {
   BodyDecoder decoder(head.body, head.content_length, BodyDecoder::Of::kAnswer);
@@ -192,27 +191,25 @@ Task<void> RelayBody(AnswerRelay& relay, Connection& connection, ReadBuffer& buf
       const MonoTime began = room.thread.clock().Now();
       co_await relay.Pass(piece.data, room.Has(held) ? limits::kRelayQueuedBytesMax : 0);
       const auto waited = room.thread.clock().Now() - began;
-      if (waited > MonoTime::duration::zero()) connection.deadline.Arm(deadline += waited);
+      if (waited > MonoTime::duration::zero()) stream.Arm(deadline += waited);
     }
     RC_CRASH_POINT("k09");
-    const std::size_t size =
-        co_await ReadSome(connection, buffer.free_space(), decoder.ReadLimit(buffer.free_size()));
+    const std::size_t size = co_await stream.Read(buffer, decoder.ReadLimit(buffer.free_size()));
     if (size == 0) break;
     buffer.end += size;
   }
-  answer.timed_out = connection.deadline.expired();
-  const bool clean = connection.error == boost::asio::error::eof || !connection.error;
-  answer.until_close = decoder.Ended(clean) == BodyDecoder::End::kClosed;
+  answer.timed_out = stream.expired();
+  answer.until_close = decoder.Ended(stream.HasEndedCleanly()) == BodyDecoder::End::kClosed;
 }
 
-Task<void> ReadBodyInto(BodySink& sink, Connection& connection, ReadBuffer& buffer,
+Task<void> ReadBodyInto(BodySink& sink, UpstreamStream& stream, ReadBuffer& buffer,
                         const Head& head, AnswerRoom room, Answer& answer) {
-  BodyReader reader(connection, buffer, head);
+  BodyReader reader(stream, buffer, head);
   answer.body_complete = false;
   for (;;) {
     const std::string_view piece = co_await reader.Next();
     const std::size_t size = sink.kept() + piece.size();
-    if (!room.Has(size) && !co_await room.Wait(size, connection)) {
+    if (!room.Has(size) && !co_await room.Wait(size, stream)) {
       sink.NoRoom();
       co_return;
     }

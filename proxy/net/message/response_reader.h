@@ -5,6 +5,7 @@
 #include "proxy/net/http1/message_head.h"
 #include "proxy/net/loop/io_thread.h"
 #include "proxy/net/message/body_decoder.h"
+#include "proxy/net/message/upstream_stream.h"
 
 namespace recourse {
 
@@ -33,7 +34,7 @@ inline constexpr std::string_view kTooManyInterim = "too many interim answers";
 // taken from `heads` when there is something to read if it is null, then holds views of it, and the
 // bytes after head.size are the body's. On failure the error code is kBackendTimeout, kBackendReset
 // or kBackendProtocol; `*saw_bytes` tells whether any byte came.
-Task<Result<void>> ReadResponseHead(Connection& connection, ReadBuffer& buffer,
+Task<Result<void>> ReadResponseHead(UpstreamStream& stream, ReadBuffer& buffer,
                                     std::string_view method, ObjectPool<Head>& heads,
                                     PooledHead& head, bool* saw_bytes, Interim interim);
 
@@ -46,23 +47,23 @@ struct AnswerRoom {
   bool Has(std::size_t bytes) const;
   // Waits for it. False: there was none for kAnswerRoomFor, or until the call's time was over;
   // meanwhile nothing is read, so that the backend waits as well.
-  Task<bool> Wait(std::size_t bytes, const Connection& connection) const;
+  Task<bool> Wait(std::size_t bytes, const UpstreamStream& stream) const;
 };
 
 // Reads the body that `head` announces whole into `answer`, up to `bytes_max`. Never fails: what
 // is missing is told in answer.body_complete, over_cap and until_close.
-Task<void> ReadBody(Connection& connection, ReadBuffer& buffer, const Head& head,
+Task<void> ReadBody(UpstreamStream& stream, ReadBuffer& buffer, const Head& head,
                     std::size_t bytes_max, AnswerRoom room, Answer& answer);
 
 // The same, and each piece goes on through `relay` as soon as it is here; what ends the body is
 // kept back there. What is over the cap, or has no room, is not held here. The time that the client
-// takes is added to the connection's `deadline`.
-Task<void> RelayBody(AnswerRelay& relay, Connection& connection, ReadBuffer& buffer,
+// takes is added to the stream's `deadline`.
+Task<void> RelayBody(AnswerRelay& relay, UpstreamStream& stream, ReadBuffer& buffer,
                      const Head& head, std::size_t bytes_max, AnswerRoom room, MonoTime deadline,
                      Answer& answer);
 
 // The same with a sink in place of answer.response.body, until it wants no more.
-Task<void> ReadBodyInto(BodySink& sink, Connection& connection, ReadBuffer& buffer,
+Task<void> ReadBodyInto(BodySink& sink, UpstreamStream& stream, ReadBuffer& buffer,
                         const Head& head, AnswerRoom room, Answer& answer);
 
 }  // namespace recourse

@@ -4,7 +4,6 @@
 
 #include "proxy/base/crash_point.h"
 #include "proxy/net/message/response_reader.h"
-#include "proxy/net/tls/tls_client.h"
 
 namespace recourse {
 namespace {
@@ -14,15 +13,17 @@ constexpr std::size_t kOwnHeadBytes = 512;
 // Fields that an answer gets from us before it goes to the agent.
 constexpr std::size_t kOwnFields = 6;
 
-// What the connecting task and the connection's owner share; whoever ends last frees it.
+// What the connecting task and the call share; whoever ends last frees it.
 struct Opening {
-  explicit Opening(std::shared_ptr<const Backend> of) : backend(std::move(of)) {}
+  Opening(std::shared_ptr<const Backend> to, std::unique_ptr<UpstreamStream> with)
+      : backend(std::move(to)), stream(std::move(with)) {}
   const std::shared_ptr<const Backend> backend;
-  Promise<Result<std::unique_ptr<Connection>>> done;
+  std::unique_ptr<UpstreamStream> stream;
+  Promise<Result<void>> done;
 };
 
-Task<void> RunConnect(IoThread& thread, const OwnListeners& own, std::shared_ptr<Opening> opening) {
-  auto connected = co_await Connect(thread, *opening->backend, own);
+Task<void> RunConnect(std::shared_ptr<Opening> opening) {
+  auto connected = co_await opening->stream->Connected(MonoTime::max());
   opening->done.Set(std::move(connected));
 }
 
@@ -67,15 +68,6 @@ void TakeHead(const Head& head, HttpResponse& response) {
   }
 }
 
-// What the backend did before it was asked: nothing of the request has left, so this is no guess.
-// What it said cannot be the answer.
-bool HasLeft(Connection& connection) {
-  if (connection.tls != nullptr) return connection.tls->Peek().want == TlsWant::kNothing;
-  char byte;
-  const ssize_t got = ::recv(connection.socket(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-  return got >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
-}
-
 // How long a connection may be kept after an answer with this head; zero: not at all.
 Millis KeepFor(const Head& head) {
   if (!head.keep_alive || head.body == BodyKind::kUntilClose) return Millis{0};
@@ -96,25 +88,27 @@ class WriteUpstream::Call final : public UpstreamConnection {
  public:
   // With `reuses` it may go on a kept connection, and be kept.
   Call(WriteUpstream& upstream, std::shared_ptr<const Backend> backend, bool reuses)
-      : upstream_(upstream), backend_(std::move(backend)), era_(upstream.era_), reuses_(reuses) {
-    if (reuses_) connection_ = upstream_.Take(*backend_);
-    is_reused_ = connection_ != nullptr;
-    if (is_reused_) return;
-    opening_ = std::make_shared<Opening>(backend_);
-    Spawn(RunConnect(upstream_.thread_, upstream_.own_, opening_), [] {});
+      : upstream_(upstream), backend_(std::move(backend)), reuses_(reuses) {
+    auto stream = Open(reuses_);
+    if (stream->is_reused()) {
+      stream_ = std::move(stream);
+      return;
+    }
+    opening_ = std::make_shared<Opening>(backend_, std::move(stream));
+    Spawn(RunConnect(opening_), [] {});
   }
 
   Task<Result<void>> Connected() override {
-    if (connection_ == nullptr) {
+    if (stream_ == nullptr) {
       auto connected = co_await opening_->done.Wait();
       if (!connected) co_return std::unexpected(connected.error());
-      connection_ = std::move(*connected);
+      stream_ = std::move(opening_->stream);
     }
     co_return Result<void>();
   }
 
-  std::string_view Peer() const override { return connection_->peer.view(); }
-  bool IsReused() const override { return is_reused_; }
+  std::string_view Peer() const override { return stream_->peer().view(); }
+  bool IsReused() const override { return stream_ != nullptr && stream_->is_reused(); }
   void HoldAnswerFor(CallKeeper* keeper) override { keeper_ = keeper; }
   void RelayAnswerTo(AnswerRelay* relay) override { relay_ = relay; }
   void SendOnlyWith(SendPermit* permit) override { permit_ = permit; }
@@ -125,6 +119,7 @@ class WriteUpstream::Call final : public UpstreamConnection {
                                 std::size_t answer_bytes_max) override;
 
  private:
+  std::unique_ptr<UpstreamStream> Open(bool takes_kept);
   Task<Result<void>> Replace(MonoTime deadline);
   Task<bool> Send(std::string_view head, std::string_view body);
   Task<Result<Answer>> ReadAnswer(std::string_view method, MonoTime deadline,
@@ -136,11 +131,9 @@ class WriteUpstream::Call final : public UpstreamConnection {
 
   WriteUpstream& upstream_;
   const std::shared_ptr<const Backend> backend_;
-  const std::uint64_t era_;
   bool reuses_;
   std::shared_ptr<Opening> opening_;
-  std::unique_ptr<Connection> connection_;
-  bool is_reused_ = false;
+  std::unique_ptr<UpstreamStream> stream_;
   bool accepted_any_ = false;  // the kernel took at least one byte
   bool saw_bytes_ = false;     // of an answer
   Millis keep_for_{0};         // after this answer
@@ -152,49 +145,53 @@ class WriteUpstream::Call final : public UpstreamConnection {
   Headers added_;
 };
 
+std::unique_ptr<UpstreamStream> WriteUpstream::Call::Open(bool takes_kept) {
+  const UpstreamStreams::Terms terms{
+      .use = UpstreamStreams::For::kWrite, .takes_kept = takes_kept, .is_kept = reuses_};
+  return upstream_.streams_.Open(*backend_, terms, upstream_.thread_.clock().Now(), backend_);
+}
+
 // A kept connection ended while the ledger committed. Nothing was sent on it, so nothing is lost.
 Task<Result<void>> WriteUpstream::Call::Replace(MonoTime deadline) {
-  auto fresh = co_await Connect(upstream_.thread_, *backend_, upstream_.own_, deadline);
+  auto fresh = Open(/*takes_kept=*/false);
+  const auto connected = co_await fresh->Connected(deadline);
   if (upstream_.thread_.clock().Now() >= deadline) {
     co_return std::unexpected(Error(ErrorCode::kNotSent,
                                     "connecting once more took what was left of the timeout",
                                     Delivery::kNotSent));
   }
-  if (!fresh) co_return std::unexpected(fresh.error());
-  connection_ = std::move(*fresh);
-  is_reused_ = false;
+  if (!connected) co_return std::unexpected(connected.error());
+  stream_ = std::move(fresh);
   co_return Result<void>();
 }
 
 Task<bool> WriteUpstream::Call::Send(std::string_view head, std::string_view body) {
   if (RC_CRASH_POINT_ARMED("k06")) {
-    if (!co_await WriteAll(*connection_, {head.substr(0, 1)}, permit_)) co_return false;
+    if (!(co_await stream_->Send({head.substr(0, 1)}, permit_)).whole) co_return false;
     accepted_any_ = true;
     RC_CRASH_POINT("k06");
     head.remove_prefix(1);
   }
-  auto write = WriteAll(*connection_, {head, body}, permit_);
-  const bool sent = co_await write;
-  accepted_any_ = accepted_any_ || sent || write.written() > 0 ||
-                  (connection_->tls != nullptr && connection_->tls->sending());
-  was_refused_ = write.was_refused();
+  const UpstreamStream::Sent sent = co_await stream_->Send({head, body}, permit_);
+  accepted_any_ = accepted_any_ || sent.any;
+  was_refused_ = sent.was_refused;
   // No answer is to be awaited, and the backend is to see that the request was cut.
-  if (was_refused_) connection_->Cut();
+  if (was_refused_) stream_->Cut();
   RC_CRASH_POINT("k07");
-  co_return sent;
+  co_return sent.whole;
 }
 
 Task<void> WriteUpstream::Call::TakeBody(ReadBuffer& buffer, const Head& head, MonoTime deadline,
                                          std::size_t answer_bytes_max, Answer& answer) {
   const AnswerRoom room{keeper_, upstream_.thread_};
-  if (sink_ != nullptr) return ReadBodyInto(*sink_, *connection_, buffer, head, room, answer);
+  if (sink_ != nullptr) return ReadBodyInto(*sink_, *stream_, buffer, head, room, answer);
   const bool has_length = head.body == BodyKind::kLength;
   const auto length = has_length ? std::optional(head.content_length) : std::nullopt;
   const bool has_body = head.body != BodyKind::kNone && length != 0;
   if (has_body && relay_ != nullptr && relay_->Takes(answer.response, length)) {
-    return RelayBody(*relay_, *connection_, buffer, head, answer_bytes_max, room, deadline, answer);
+    return RelayBody(*relay_, *stream_, buffer, head, answer_bytes_max, room, deadline, answer);
   }
-  return ReadBody(*connection_, buffer, head, answer_bytes_max, room, answer);
+  return ReadBody(*stream_, buffer, head, answer_bytes_max, room, answer);
 }
 
 Task<Result<Answer>> WriteUpstream::Call::ReadAnswer(std::string_view method, MonoTime deadline,
@@ -202,12 +199,12 @@ Task<Result<Answer>> WriteUpstream::Call::ReadAnswer(std::string_view method, Mo
   ReadBuffer buffer;
   buffer.pool = &upstream_.thread_.buffers();
   PooledHead room;
-  auto read = co_await ReadResponseHead(*connection_, buffer, method, upstream_.thread_.heads(),
-                                        room, &saw_bytes_, Interim::kSkip);
+  auto read = co_await ReadResponseHead(*stream_, buffer, method, upstream_.thread_.heads(), room,
+                                        &saw_bytes_, Interim::kSkip);
   if (!read) co_return std::unexpected(read.error());
   const Head& head = *room;
   RC_CRASH_POINT("k08");
-  if (is_reused_ && head.status == 408) {
+  if (stream_->is_reused() && head.status == 408) {
     // It may be about the silence before the request, which then may or may not have been read.
     co_return std::unexpected(Error(ErrorCode::kBackendReset,
                                     "the backend gave up the kept connection with a 408",
@@ -239,16 +236,14 @@ Error WriteUpstream::Call::Refused() const {
 // proves nothing.
 Error WriteUpstream::Call::Lost(const Error& why) const {
   if (was_refused_) return Refused();
-  if (!saw_bytes_ && connection_->tls != nullptr && connection_->tls->refused_by_peer()) {
-    return connection_->tls->HandshakeError();
-  }
-  const bool may_have_left = accepted_any_ || is_reused_;
+  if (const auto refusal = stream_->Refusal(); !saw_bytes_ && refusal) return *refusal;
+  const bool may_have_left = accepted_any_ || stream_->is_reused();
   return Error(why.code(), why.detail(), may_have_left ? Delivery::kUncertain : Delivery::kNotSent);
 }
 
 Task<Result<Answer>> WriteUpstream::Call::Exchange(const HttpRequest& request, MonoTime deadline,
                                                    std::size_t answer_bytes_max) {
-  RC_CHECK(connection_ != nullptr);
+  RC_CHECK(stream_ != nullptr);
   // Who looks for no body here might take it for the next request.
   reuses_ = reuses_ && (request.body.empty() || !IsReadMethod(request.method));
   std::string head_bytes;
@@ -259,46 +254,41 @@ Task<Result<Answer>> WriteUpstream::Call::Exchange(const HttpRequest& request, M
   if (head_bytes.size() + request.body.size() <= kTogetherBytesMax) {
     co_await FlushAtTurnEnd(upstream_.thread_.reactor());
   }
-  bool has_left = HasLeft(*connection_);
-  // On a fresh one a part of a record is that of a session ticket.
-  const bool has_begun = connection_->tls != nullptr && connection_->tls->HasPart();
-  if (is_reused_ && (has_left || has_begun)) {
+  // What the backend did before it was asked: nothing of the request has left, so this is no guess,
+  // and what it said cannot be the answer.
+  auto sight = stream_->Look();
+  if (stream_->is_reused() && sight != UpstreamStream::Sight::kQuiet) {
     if (const auto replaced = co_await Replace(deadline); !replaced) {
       co_return std::unexpected(replaced.error());
     }
-    has_left = HasLeft(*connection_);
+    sight = stream_->Look();
   }
-  if (has_left) {
-    if (connection_->tls != nullptr && connection_->tls->refused_by_peer()) {
-      co_return std::unexpected(connection_->tls->HandshakeError());
-    }
+  if (sight == UpstreamStream::Sight::kLeft) {
+    if (const auto refusal = stream_->Refusal()) co_return std::unexpected(*refusal);
     // Not kNotSent, which is tried again at once: that attempt may end in a doubt.
     co_return std::unexpected(Error(ErrorCode::kBackendReset,
                                     "the backend closed, or spoke, before it was asked anything",
                                     Delivery::kNotSent));
   }
-  connection_->deadline.Arm(deadline);
+  stream_->Arm(deadline);
   // The answer may come before the request is fully sent: send and read at the same time.
   Promise<bool> sent;
   Spawn(SendThenReport(Send(head_bytes, request.body), sent), [] {});
   if (was_refused_ && !accepted_any_) co_return std::unexpected(Refused());
-  if (sent.is_set() && !accepted_any_ && !is_reused_) {
+  if (sent.is_set() && !accepted_any_ && !stream_->is_reused()) {
     co_return std::unexpected(
         Error(ErrorCode::kNotSent, "the connection broke before it was used", Delivery::kNotSent));
   }
   auto answer = co_await ReadAnswer(request.method, deadline, answer_bytes_max);
-  const bool keeps = keep_for_ > Millis{0} && sent.is_set() && era_ == upstream_.era_;
-  if (!keeps) {
-    if (answer && connection_->tls != nullptr && answer->body_complete) {
-      connection_->tls->SayGoodbye();
-    }
-    // Closing ends a send that is still pending: it never outlives this frame, and what the kernel
-    // took of it is known only then.
-    connection_->Close();
-  }
+  const bool keeps = keep_for_ > Millis{0} && sent.is_set();
+  // Closing ends a send that is still pending: it never outlives this frame, and what the kernel
+  // took of it is known only then.
+  if (!keeps) stream_->Close(/*politely=*/answer && answer->body_complete);
   const bool was_sent = co_await sent.Wait();
   if (!answer) co_return std::unexpected(Lost(answer.error()));
-  if (keeps && was_sent) upstream_.Keep(backend_, std::move(connection_), keep_for_);
+  if (keeps && was_sent) {
+    upstream_.streams_.Give(std::move(stream_), keep_for_, upstream_.thread_.clock().Now());
+  }
   co_return answer;
 }
 
@@ -311,52 +301,6 @@ std::unique_ptr<UpstreamConnection> WriteUpstream::OpenForCall(
     std::shared_ptr<const Backend> backend) {
   const bool reuses = backend->write_reuse;
   return std::make_unique<Call>(*this, std::move(backend), reuses);
-}
-
-std::unique_ptr<Connection> WriteUpstream::Take(const Backend& backend) {
-  const auto found = kept_.find(&backend);
-  if (found == kept_.end()) return nullptr;
-  std::vector<Kept>& newest_last = found->second;
-  const MonoTime now = thread_.clock().Now();
-  for (std::size_t looks = 0; looks < limits::kIdleLooksMax && !newest_last.empty(); ++looks) {
-    Kept kept = std::move(newest_last.back());
-    newest_last.pop_back();
-    const TlsStream* const tls = kept.connection->tls.get();
-    if (kept.until > now && (tls == nullptr || backend.tls->Made(*tls)) &&
-        !(kept.connection->descriptor.may_read() && HasLeft(*kept.connection))) {
-      return std::move(kept.connection);
-    }
-  }
-  return nullptr;
-}
-
-void WriteUpstream::Keep(std::shared_ptr<const Backend> backend,
-                         std::unique_ptr<Connection> connection, Millis idle) {
-  if (connection->socket() >= thread_.files().short_from()) return;
-  std::vector<Kept>& newest_last = kept_[backend.get()];
-  if (newest_last.size() >= limits::kIdleUpstreamMax) return;
-  connection->deadline.Disarm();
-  newest_last.push_back({std::move(backend), std::move(connection), thread_.clock().Now() + idle});
-  thread_.upkeep().Want();
-}
-
-bool WriteUpstream::Sweep() {
-  const MonoTime now = thread_.clock().Now();
-  std::size_t left = limits::kIdleUpstreamClosedAtOnceMax;
-  for (auto& [backend, newest_last] : kept_) {
-    std::erase_if(newest_last,
-                  [&](const Kept& kept) { return kept.until <= now && left > 0 && left-- > 0; });
-  }
-  std::erase_if(kept_, [](const auto& entry) { return entry.second.empty(); });
-  return !kept_.empty();
-}
-
-bool WriteUpstream::Clear() {
-  const bool had_any = std::any_of(kept_.begin(), kept_.end(),
-                                   [](const auto& entry) { return !entry.second.empty(); });
-  kept_.clear();
-  ++era_;
-  return had_any;
 }
 
 }  // namespace recourse
