@@ -219,63 +219,84 @@ void AddAdminPort(CLI::App& run, Config& config) {
       ->needs(cert);
 }
 
-void AddRun(CLI::App& app, Arguments& args) {
-  CLI::App* run = app.add_subcommand("run", "Run the proxy");
+int Start(Arguments& args) {
+  SetLogLevel(*LogLevelFromName(args.log_level));
+  args.config.drain_timeout = *ParseDuration(args.drain_timeout);
+  args.config.latched_for = *ParseDuration(args.latched_for);
+  args.config.ledger_head_every = *ParseDuration(args.ledger_head_every);
+  args.config.expect_ledger = *ParseExpectedLedger(args.expect_ledger);
+  TakeOtelVariables(args.config.otlp);
+  args.config.notify_socket = NotifySocket();
+  return RunProxy(args.config);
+}
+
+// What a process has that works on a ledger, whether or not agents call it.
+void AddProcess(CLI::App& run, Arguments& args) {
   Config& config = args.config;
-  run->add_option("--policy", config.policy, "Policy file or directory")
+  run.add_option("--policy", config.policy, "Policy file or directory")
       ->envname("RECOURSE_POLICY")
       ->required();
-  run->add_option("--data", config.data, "Directory of the ledger; created when missing")
+  run.add_option("--data", config.data, "Directory of the ledger; created when missing")
       ->envname("RECOURSE_DATA")
       ->required();
-  run->add_option("--ledger", config.ledger,
-                  "Another ledger than the one in --data; memory: forgets all at its end")
+  run.add_option("--ledger", config.ledger.url,
+                 "Another ledger than the one in --data; memory: forgets all at its end")
       ->envname("RECOURSE_LEDGER");
-  run->add_option("--listen", config.listen, "Address for agents")
-      ->envname("RECOURSE_LISTEN")
-      ->capture_default_str();
-  run->add_option("--admin", config.admin, "Address of the admin API")
+  run.add_option("--ledger-password-file", config.ledger.password_file,
+                 "File with the password of a shared ledger's database; read at each connect")
+      ->envname("RECOURSE_LEDGER_PASSWORD_FILE");
+  run.add_option("--ledger-group", config.ledger.group,
+                 "Name of the pods that do each other's work over a shared ledger")
+      ->envname("RECOURSE_LEDGER_GROUP");
+  run.add_option("--admin", config.admin, "Address of the admin API")
       ->envname("RECOURSE_ADMIN")
       ->capture_default_str();
-  run->add_option("--probes", config.probes, "Address of /live, /ready and /metrics")
+  run.add_option("--probes", config.probes, "Address of /live, /ready and /metrics")
       ->envname("RECOURSE_PROBES")
       ->capture_default_str();
-  AddRedirectListener(*run, config);
-  AddListenerTls(*run, config);
-  AddCaOptions(*run, config.ca);
-  run->add_option("--ports-file", config.ports_file,
-                  "Write the real ports here as JSON once everything is ready")
+  run.add_option("--ports-file", config.ports_file,
+                 "Write the real ports here as JSON once everything is ready")
       ->envname("RECOURSE_PORTS_FILE");
-  AddAdminPort(*run, config);
-  AddLedgerOptions(*run, args);
-  run->add_option("--threads", config.threads, "I/O threads")
+  AddAdminPort(run, config);
+  AddLedgerOptions(run, args);
+  run.add_option("--threads", config.threads, "I/O threads")
       ->envname("RECOURSE_THREADS")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
-  run->add_option("--access-log", config.access_log, "File, '-' for stdout, or 'off'")
-      ->envname("RECOURSE_ACCESS_LOG")
-      ->capture_default_str();
-  run->add_option("--log-level", args.log_level, "debug, info, warn or error (stderr)")
+  run.add_option("--log-level", args.log_level, "debug, info, warn or error (stderr)")
       ->envname("RECOURSE_LOG_LEVEL")
       ->transform(ToLower)
       ->check(CLI::IsMember({"debug", "info", "warn", "error"}))
       ->capture_default_str();
-  run->add_option("--drain-timeout", args.drain_timeout,
-                  "How long SIGTERM waits for requests in flight")
+  run.add_option("--drain-timeout", args.drain_timeout,
+                 "How long SIGTERM waits for requests in flight")
       ->envname("RECOURSE_DRAIN_TIMEOUT")
       ->check(CheckDuration)
       ->capture_default_str();
+  AddTraceOptions(run, config.otlp);
+}
+
+void AddRun(CLI::App& app, Arguments& args) {
+  CLI::App* run = app.add_subcommand("run", "Run the proxy");
+  Config& config = args.config;
+  AddProcess(*run, args);
+  run->add_option("--listen", config.listen, "Address for agents")
+      ->envname("RECOURSE_LISTEN")
+      ->capture_default_str();
+  AddRedirectListener(*run, config);
+  AddListenerTls(*run, config);
+  AddCaOptions(*run, config.ca);
+  run->add_option("--access-log", config.access_log, "File, '-' for stdout, or 'off'")
+      ->envname("RECOURSE_ACCESS_LOG")
+      ->capture_default_str();
   AddBounds(run, config.bounds);
-  AddTraceOptions(*run, config.otlp);
-  run->callback([&args] {
-    SetLogLevel(*LogLevelFromName(args.log_level));
-    args.config.drain_timeout = *ParseDuration(args.drain_timeout);
-    args.config.latched_for = *ParseDuration(args.latched_for);
-    args.config.ledger_head_every = *ParseDuration(args.ledger_head_every);
-    args.config.expect_ledger = *ParseExpectedLedger(args.expect_ledger);
-    TakeOtelVariables(args.config.otlp);
-    args.config.notify_socket = NotifySocket();
-    args.exit_code = RunProxy(args.config);
+  run->callback([&args] { args.exit_code = Start(args); });
+  CLI::App* steward = app.add_subcommand(
+      "steward", "Serve the page and the API of a shared ledger, and do what its pods left undone");
+  AddProcess(*steward, args);
+  steward->callback([&args] {
+    args.config.listen.clear();
+    args.exit_code = Start(args);
   });
 }
 
@@ -310,6 +331,7 @@ void AddEvents(CLI::App& app, Arguments& args) {
   list->add_option("--tool", args.query.tool, "Only events of this tool");
   list->add_option("--status", args.query.status, "PENDING, SUCCESS, FAILED or COMPENSATED");
   list->add_option("--phase", args.query.phase, "DISPATCHING, UNCERTAIN, SUCCEEDED, ...");
+  AddPod(*list, args.query.pod);
   AddId(*list, "--after", args.query.after, "Only events with a larger id");
   list->add_option("--limit", args.query.limit, "Print at most this many")->capture_default_str();
   CLI::Option* const newest =

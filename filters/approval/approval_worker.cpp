@@ -98,7 +98,7 @@ void ApprovalWorker::Watch(const Event& claim) {
     if (!entries_.contains(claim.operation)) Track(claim.operation, ends, ends);
     if (parts_.tell) parts_.tell(claim);
     // It may have begun to wait under a policy that was replaced a moment ago.
-    if (parts_.policy()->digest != claim.approval->policy) {
+    if (parts_.policy(claim.approval->policy)->digest != claim.approval->policy) {
       SetDue(claim.operation, parts_.clock.Now());
     }
     loop_.Wake();
@@ -151,7 +151,7 @@ Task<void> ApprovalWorker::Send(Event approved) {
   RC_CRASH_POINT("k16");
   std::string failure;
   const OwnRoom room(parts_.keep);
-  auto context = ApprovedCall(approved, parts_.policy());
+  auto context = ApprovedCall(approved, parts_.policy(approved.approval->policy));
   if (!context) {
     failure = context.error();
   } else if (auto read = AddSecrets(SecretsOf(*(*context)->tool), parts_.read_secret,
@@ -208,7 +208,9 @@ void ApprovalWorker::AddObstacle(Event& event) const {
 Task<std::expected<ApprovalOutcome, std::string>> ApprovalWorker::DecideNow(ApprovalOrder order) {
   using Decided = std::expected<ApprovalOutcome, std::string>;
   const std::uint64_t operation = order.operation;
-  order.policy = parts_.policy()->digest;
+  const auto asked = co_await parts_.ledger.Read(operation, parts_.executor);
+  if (!asked) co_return Decided(std::unexpected(std::string(asked.error().detail())));
+  order.policy = parts_.policy(asked->approval ? asked->approval->policy : Digest{})->digest;
   RC_CRASH_POINT("k15");
   auto outcome = co_await parts_.ledger.Decide(std::move(order), parts_.executor);
   if (!outcome) co_return Decided(std::unexpected(std::string(outcome.error().detail())));

@@ -31,8 +31,9 @@ class ApprovalWorker final : public ApprovalQueue {
     Executor& executor;
     Timer& timer;
     const Clock& clock;
-    // The policy in force. Thread-safe.
-    std::function<std::shared_ptr<const Policy>()> policy;
+    // The policy of that digest, if it is in force here or at a process with the same ledger, else
+    // the one in force here. Thread-safe.
+    std::function<std::shared_ptr<const Policy>(const Digest& asked)> policy;
     ReadSecret read_secret;  // on the runner's thread, whenever something is to be sent
     // The chain from `idempotency` on, on the runner's thread.
     std::function<Task<Result<Outcome>>(RequestContext&)> send;

@@ -3,9 +3,13 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "filters/ledger/ledger.h"
+#include "filters/ledger/model/news_place.h"
 #include "policy/model/ledger_rules.h"
 #include "proxy/base/error.h"
 
@@ -23,6 +27,7 @@ struct SharedLedgerCounts {
 struct LedgerStream {
   std::uint64_t stream = 0;
   std::string pod, state;
+  std::string policy;  // version in force there; empty: an older recourse did not say
   std::uint64_t rows = 0, running = 0;  // running: is being sent, or waits longer
   std::int64_t silent_s = 0;            // since its last batch
 };
@@ -55,6 +60,28 @@ class SharedLedgerView {
   // Which pod a stream of the group is, or was, of; empty: that cannot be told. Blocking;
   // thread-safe.
   virtual std::string PodOf(std::uint64_t stream) = 0;
+
+  // Policies that processes of the group have, for those who do the work of others. Blocking;
+  // thread-safe. This one takes that version, whose files are in `packed`, into force.
+  virtual Result<void> SharePolicy(const std::string& version, std::string_view packed) = 0;
+  // What SharePolicy() was given, by whomever; nullopt: nothing.
+  virtual Result<std::optional<std::string>> SharedPolicy(const std::string& version) = 0;
+  // The versions of processes that live, and of those that began last.
+  struct Versions {
+    std::vector<std::string> in_force{}, recent{};
+  };
+  virtual Result<Versions> PoliciesOfGroup() = 0;
+
+  // Where the log ends now, and what is asked for of what came after a place, a page at most:
+  // whoever goes on from `to` each time is told of each row once. Blocking; thread-safe.
+  struct News {
+    EventPage page{};  // of each stream in order
+    NewsPlace to{};
+    bool more = false;       // there is, after `to`
+    bool is_behind = false;  // so much came that the page is empty: ask anew
+  };
+  virtual Result<NewsPlace> NewsEnd() = 0;
+  virtual Result<News> NewsAfter(const NewsPlace& place, const EventFilter& filter) = 0;
 };
 
 }  // namespace recourse

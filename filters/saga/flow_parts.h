@@ -42,6 +42,9 @@ struct FlowParts {
   std::function<void(const std::string& tool, UndoOutcome::Kind)> tried{};
   SpanSink* tracing = nullptr;  // null: traces are off
   KeepOwn keep{};
+  // Whether that version, which another process had, may still be found: what needs it waits.
+  // Thread-safe; unset: there are no others.
+  std::function<bool(const std::string& version)> is_awaited{};
 };
 
 }  // namespace recourse

@@ -1,5 +1,6 @@
 #include "filters/saga/flow_worker.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "filters/flow_effect.h"
@@ -157,10 +158,16 @@ Task<void> FlowWorker::Work(FlowTable::Work work) {
     table_.Forget(work.number);
     co_return;
   }
+  if (AwaitsPolicy(page->front())) co_return;
   std::optional<FlowState> state = page->front();
   while (state && !loop_.is_stopping() && table_.IsMine(work)) {
     state = co_await Advance(std::move(*state));
   }
+}
+
+bool FlowWorker::AwaitsPolicy(const FlowState& state) const {
+  return parts_.is_awaited && (parts_.is_awaited(state.policy_version) ||
+                               std::ranges::any_of(state.other_versions, parts_.is_awaited));
 }
 
 Task<std::optional<FlowState>> FlowWorker::Advance(FlowState state) {

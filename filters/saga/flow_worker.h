@@ -52,6 +52,7 @@ class FlowWorker final : public FlowMonitor {
   void TickSoon();
   std::optional<MonoTime> NextTick() const;
   Task<void> Work(FlowTable::Work work);
+  bool AwaitsPolicy(const FlowState& state) const;
   // One thing at a time; nullopt: the flow is over, parked, or has to wait.
   Task<std::optional<FlowState>> Advance(FlowState state);
   Task<std::optional<FlowState>> AtDeadline(FlowState state);

@@ -17,6 +17,10 @@ inline constexpr std::size_t kStreamWatchersMax = 32;
 inline constexpr std::size_t kStreamPageRows = 200;
 inline constexpr std::size_t kStreamBacklogRows = 10'000;
 inline constexpr std::chrono::milliseconds kStreamPause{50};
+// How often a shared ledger is asked for what others wrote, while somebody watches; and how long a
+// place in it may be that a client keeps.
+inline constexpr std::chrono::milliseconds kStreamLook{250};
+inline constexpr std::size_t kStreamPlaceBytes = 4'096;
 inline constexpr std::chrono::milliseconds kStreamHeartbeat{15'000};
 inline constexpr std::chrono::milliseconds kStreamStall{30'000};  // a watcher who takes nothing
 inline constexpr std::chrono::milliseconds kStreamFor{10 * 60'000};

@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <deque>
 #include <ostream>
 #include <ranges>
+#include <set>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -34,6 +36,8 @@ namespace {
 
 constexpr int kBackupTimeoutSeconds = 60;  // without a byte
 constexpr int kLookEveryMs = 1'000;
+// More than can come between two looks.
+constexpr std::size_t kFollowedMost = 20'000;
 constexpr int kRefused = 422;  // a policy that was not taken
 
 Result<Json> ParsePage(const std::string& text) {
@@ -65,27 +69,25 @@ std::string NoteOn(const Json& event) {
   return cause == "undone" ? "  undone" : std::string();
 }
 
-void PrintFlowEvent(std::ostream& out, const Json& moved) {
+void PrintFlowEvent(PodTable& table, const Json& moved) {
   std::string reason = Printable(moved, "reason");
   if (reason.empty()) reason = Printable(moved, "cause");
-  PrintRow(out, kEventColumns,
-           {Printable(moved, "event_id"), Printable(moved, "time"), "flow",
-            Printable(moved, "phase"), "", Printable(moved, "flow_name"),
-            "flow " + Printable(moved, "flow_number"), Printable(moved, "flow") + "  " + reason});
+  table.Row(moved,
+            {Printable(moved, "event_id"), Printable(moved, "time"), "flow",
+             Printable(moved, "phase"), "", Printable(moved, "flow_name"),
+             "flow " + Printable(moved, "flow_number"), Printable(moved, "flow") + "  " + reason});
 }
 
-void PrintEventRow(std::ostream& out, const Json& event) {
+void PrintEventRow(PodTable& table, const Json& event) {
   if (Printable(event, "kind") == "flow") {
-    PrintFlowEvent(out, event);
+    PrintFlowEvent(table, event);
     return;
   }
-  PrintRow(out, kEventColumns,
-           {Printable(event, "event_id"), Printable(event, "time"), Printable(event, "status"),
-            Printable(event, "phase"), Printable(event, "attempt"), Printable(event, "tool"),
-            Printable(event, "external_ref"), Printable(event, "trace_id") + NoteOn(event)});
+  table.Row(event,
+            {Printable(event, "event_id"), Printable(event, "time"), Printable(event, "status"),
+             Printable(event, "phase"), Printable(event, "attempt"), Printable(event, "tool"),
+             Printable(event, "external_ref"), Printable(event, "trace_id") + NoteOn(event)});
 }
-
-void PrintEventHeader(std::ostream& out) { PrintTitles(out, kEventColumns); }
 
 std::string EventsTarget(const EventQuery& query, const std::string& after, std::uint64_t limit) {
   std::string target = "/events?flows=true&after=" + after + "&limit=" + std::to_string(limit);
@@ -93,6 +95,7 @@ std::string EventsTarget(const EventQuery& query, const std::string& after, std:
   if (!query.tool.empty()) target += "&tool=" + PercentEncode(query.tool);
   if (!query.status.empty()) target += "&status=" + PercentEncode(query.status);
   if (!query.phase.empty()) target += "&phase=" + PercentEncode(query.phase);
+  if (!query.pod.empty()) target += "&pod=" + PercentEncode(query.pod);
   return target;
 }
 
@@ -121,6 +124,7 @@ int ListNewest(const ApiClient& client, const EventQuery& query, std::ostream& o
       std::max(query.after, PackRowId({.stream = UnpackRowId(up_to).stream}));
   std::uint64_t shown = 0;
   bool is_cut = false;
+  PodTable table(out, kEventColumns);
   if (client.json) out << '[';
   while (up_to > first && !is_cut) {
     const std::uint64_t after = std::max(first, up_to > kAdminPageMax ? up_to - kAdminPageMax : 0);
@@ -136,8 +140,7 @@ int ListNewest(const ApiClient& client, const EventQuery& query, std::ostream& o
       if (client.json) {
         out << (shown == 0 ? "" : ",") << line;
       } else {
-        if (shown == 0) PrintEventHeader(out);
-        PrintEventRow(out, ParseJson(line).value_or(Json()));
+        PrintEventRow(table, ParseJson(line).value_or(Json()));
       }
       ++shown;
     }
@@ -154,37 +157,90 @@ int ListNewest(const ApiClient& client, const EventQuery& query, std::ostream& o
   return kExitOk;
 }
 
-// What comes after event `last`, as it comes; with --json one event a line.
-int FollowEvents(const ApiClient& client, const EventQuery& query, std::string last,
-                 std::ostream& out, std::ostream& err) {
-  for (;; (void)::poll(nullptr, 0, kLookEveryMs)) {
-    const auto text = Call(client, "GET", EventsTarget(query, last, kAdminPageMax) + "&lines=true");
-    if (!text) return Fail(err, text.error());
-    std::vector<std::string_view> lines = LinesOf(*text);
-    if (!lines.empty()) lines.pop_back();  // where the next page begins
+// Prints events for whoever follows them.
+class Follower {
+ public:
+  Follower(const ApiClient& client, const EventQuery& query, std::ostream& out, std::ostream& err)
+      : client_(client), query_(query), out_(out), err_(err), table_(out, kEventColumns) {}
+
+  // All there are, and then what comes, at whatever pod.
+  int Run() {
+    const auto now = Ask("now");
+    if (!now) return Fail(err_, now.error());
+    if (!client_.json) table_.Begin(client_);
+    for (std::string after = PrintRowId(query_.after); !after.empty();) {
+      const auto text =
+          Call(client_, "GET", EventsTarget(query_, after, kAdminPageMax) + "&lines=true");
+      if (!text) return Fail(err_, text.error());
+      after = Printable(Print(*text), "next");
+    }
+    for (std::string place = Printable(Print(*now), "next");;) {
+      const auto text = Ask(place);
+      if (!text) return Fail(err_, text.error());
+      const Json tail = Print(*text);
+      place = Printable(tail, "next");
+      if (Printable(tail, "gap") == "true") {
+        err_ << "recourse: more came than can be followed; the rest: recourse events list\n";
+      }
+      if (Printable(tail, "more") != "true") (void)::poll(nullptr, 0, kLookEveryMs);
+    }
+  }
+
+ private:
+  FileResult<std::string> Ask(const std::string& place) const {
+    return Call(client_, "GET",
+                EventsTarget(query_, "0", kAdminPageMax) + "&follow=" + PercentEncode(place));
+  }
+
+  // Gives the last line, which is about where to go on.
+  Json Print(const std::string& text) {
+    std::vector<std::string_view> lines = LinesOf(text);
+    if (lines.empty()) return {};
+    const Json tail = ParseJson(lines.back()).value_or(Json());
+    lines.pop_back();
     for (const std::string_view line : lines) {
       const Json event = ParseJson(line).value_or(Json());
-      last = Printable(event, "event_id");
-      if (client.json) {
-        out << line << "\n";
+      if (!IsNew(Printable(event, "event_id"))) continue;
+      if (client_.json) {
+        out_ << line << "\n";
       } else {
-        PrintEventRow(out, event);
+        PrintEventRow(table_, event);
       }
     }
-    out.flush();
+    out_.flush();
+    return tail;
   }
-}
+
+  // What was listed last may also have come since one began to list.
+  bool IsNew(const std::string& id) {
+    if (!known_.insert(id).second) return false;
+    order_.push_back(id);
+    if (order_.size() > kFollowedMost) {
+      known_.erase(order_.front());
+      order_.pop_front();
+    }
+    return true;
+  }
+
+  const ApiClient& client_;
+  const EventQuery& query_;
+  std::ostream& out_;
+  std::ostream& err_;
+  PodTable table_;
+  std::set<std::string> known_;
+  std::deque<std::string> order_;  // of what is known
+};
 
 }  // namespace
 
 int ListEvents(const ApiClient& client, const EventQuery& query, std::ostream& out,
                std::ostream& err) {
   if (query.newest_first) return ListNewest(client, query, out, err);
+  if (query.follows) return Follower(client, query, out, err).Run();
   std::uint64_t left = query.limit;
   std::string after = PrintRowId(query.after), last = after;
-  if (query.follows && client.json) return FollowEvents(client, query, last, out, err);
   std::string json = "[";
-  bool has_header = client.json;
+  PodTable table(out, kEventColumns);
   while (left > 0 && !after.empty()) {
     const auto text =
         Call(client, "GET", EventsTarget(query, after, std::min(left, kAdminPageMax)));
@@ -192,20 +248,20 @@ int ListEvents(const ApiClient& client, const EventQuery& query, std::ostream& o
     const auto page = ParsePage(*text);
     if (!page) return Fail(err, page.error().detail());
     const Json& events = *page->Find("events");
-    const bool is_shown = !events.items.empty() || query.follows;
-    if (is_shown && !std::exchange(has_header, true)) PrintEventHeader(out);
     if (!events.items.empty()) last = Printable(events.items.back(), "event_id");
     left -= std::min<std::uint64_t>(left, events.items.size());
     after = Printable(*page, "next");
     if (!client.json) {
-      for (const Json& event : events.items) PrintEventRow(out, event);
+      for (const Json& event : events.items) PrintEventRow(table, event);
       continue;
     }
     AppendItems(json, *text, "events");
   }
-  if (query.follows) return FollowEvents(client, query, last, out, err);
-  if (!has_header) out << "none\n";
-  if (client.json) out << json << "]\n";
+  if (client.json) {
+    out << json << "]\n";
+  } else if (!table.is_begun()) {
+    out << "none\n";
+  }
   if (left == 0 && !after.empty()) {
     // Who reads a list that was cut has to know it.
     err << "recourse: the oldest " << query.limit << " are shown, and more follow: go on with "
@@ -229,8 +285,8 @@ int ShowEvent(const ApiClient& client, std::uint64_t id, std::ostream& out, std:
   const auto page = ParsePage(*operation);
   if (!page) return Fail(err, page.error().detail());
   out << "\nAll events of this operation:\n";
-  PrintEventHeader(out);
-  for (const Json& row : page->Find("events")->items) PrintEventRow(out, row);
+  PodTable table(out, kEventColumns);
+  for (const Json& row : page->Find("events")->items) PrintEventRow(table, row);
   return kExitOk;
 }
 

@@ -18,7 +18,7 @@ struct ApiClient {
 };
 
 struct EventQuery {
-  std::string trace, tool, status, phase;
+  std::string trace, tool, status, phase, pod;
   std::uint64_t after = 0;    // only events with a larger id
   std::uint64_t limit = 100;  // events printed at most
   bool newest_first = false;

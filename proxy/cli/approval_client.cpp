@@ -54,15 +54,12 @@ constexpr Column kApprovalColumns[] = {
     {"SUMMARY", 24, 10},
 };
 
-void PrintApprovalHeader(std::ostream& out) { PrintTitles(out, kApprovalColumns); }
-
-void PrintApprovalRow(std::ostream& out, const Json& approval) {
-  PrintRow(out, kApprovalColumns,
-           {Printable(approval, "operation"), Printable(approval, "expires"),
-            Printable(approval, "status"), Printable(approval, "tool"),
-            Printable(approval, "method") + " " + Printable(approval, "path"),
-            Printable(approval, "caller"), Progress(approval), Names(approval),
-            Printable(approval, "summary")});
+void PrintApprovalRow(PodTable& table, const Json& approval) {
+  table.Row(approval, {Printable(approval, "operation"), Printable(approval, "expires"),
+                       Printable(approval, "status"), Printable(approval, "tool"),
+                       Printable(approval, "method") + " " + Printable(approval, "path"),
+                       Printable(approval, "caller"), Progress(approval), Names(approval),
+                       Printable(approval, "summary")});
 }
 
 void PrintBody(std::ostream& out, const Json& request) {
@@ -115,6 +112,7 @@ void PrintApproval(std::ostream& out, const Json& approval) {
   line("tool", Printable(approval, "tool"));
   line("backend", Printable(approval, "backend"));
   line("caller", Printable(approval, "caller"));
+  line("pod", Printable(approval, "pod"));
   line("flow", Printable(approval, "flow"));
   line("summary", Printable(approval, "summary"));
   line("why", Printable(approval, "why"));
@@ -212,20 +210,19 @@ FileResult<std::string> ReadBodyFile(const std::string& file) {
 int ListApprovals(const ApiClient& client, const ApprovalQuery& query, std::ostream& out,
                   std::ostream& err) {
   std::string target = "/approvals?limit=" + std::to_string(query.limit);
-  for (const auto& [name, value] :
-       {std::pair("tool", &query.tool), {"caller", &query.caller}, {"by", &query.by}}) {
+  for (const auto& [name, value] : {std::pair("tool", &query.tool),
+                                    {"caller", &query.caller},
+                                    {"by", &query.by},
+                                    {"pod", &query.pod}}) {
     if (!value->empty()) target += std::string("&") + name + "=" + PercentEncode(*value);
   }
   const auto page = Show(client, target, out, err);
   if (!page) return page.error();
   const Json* approvals = page->Find("approvals");
   if (approvals == nullptr) return Fail(err, kNotUnderstood);
-  if (approvals->items.empty()) {
-    out << "none\n";
-  } else {
-    PrintApprovalHeader(out);
-  }
-  for (const Json& approval : approvals->items) PrintApprovalRow(out, approval);
+  PodTable table(out, kApprovalColumns);
+  for (const Json& approval : approvals->items) PrintApprovalRow(table, approval);
+  if (!table.is_begun()) out << "none\n";
   if (!Printable(*page, "next").empty()) out << "there are more; raise --limit\n";
   return kExitOk;
 }
@@ -272,14 +269,14 @@ int DecideApproval(const ApiClient& client, const ApprovalWord& word, std::ostre
 
 int WatchApprovals(const ApiClient& client, std::ostream& out, std::ostream& err) {
   std::map<std::string, std::string> known;  // status by operation
-  bool has_header = client.json;
+  PodTable table(out, kApprovalColumns);
+  if (!client.json) table.Begin(client);
   for (;; (void)::poll(nullptr, 0, kApprovalLookEveryMs)) {
     const auto text = Call(client, "GET", "/approvals?limit=1000");
     if (!text) return Fail(err, text.error());
     const auto page = ParseJson(*text);
     const Json* approvals = page ? page->Find("approvals") : nullptr;
     if (approvals == nullptr) return Fail(err, kNotUnderstood);
-    if (!std::exchange(has_header, true)) PrintApprovalHeader(out);
     std::map<std::string, std::string> now;
     for (const Json& approval : approvals->items) {
       const std::string operation = Printable(approval, "operation");
@@ -290,7 +287,7 @@ int WatchApprovals(const ApiClient& client, std::ostream& out, std::ostream& err
       if (client.json) {
         out << LineOfJson(approval) << "\n";
       } else {
-        PrintApprovalRow(out, approval);
+        PrintApprovalRow(table, approval);
       }
     }
     for (const auto& [id, state] : known) {

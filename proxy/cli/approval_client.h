@@ -11,7 +11,7 @@
 namespace recourse {
 
 struct ApprovalQuery {
-  std::string tool, caller, by;
+  std::string tool, caller, by, pod;
   std::uint64_t limit = 100;
 };
 

@@ -27,6 +27,7 @@ void AddApprovals(CLI::App& app, const ApiClient& client,
   list->add_option("--tool", args->query.tool, "Only of this tool");
   list->add_option("--caller", args->query.caller, "Only of this caller");
   list->add_option("--by", args->query.by, "Only what this group or person may decide");
+  AddPod(*list, args->query.pod);
   list->add_option("--limit", args->query.limit, "Print at most this many")
       ->capture_default_str()
       ->check(CLI::Range(1, 1'000));

@@ -21,6 +21,7 @@ namespace {
 // An example for each command, without its first word.
 constexpr std::pair<std::string_view, std::string_view> kExamples[] = {
     {"run", "--policy policy.yaml --data /var/lib/recourse/ledger --admin-token-file token"},
+    {"steward", "--policy policy.yaml --data data --ledger postgres://recourse@db.svc/recourse"},
     {"events list", "--trace 4bf92f3577b34da6a3ce929d0e0e4736 --limit 20"},
     {"events show", "42"},
     {"report", "--since 24h"},
@@ -82,7 +83,6 @@ constexpr std::pair<std::string_view, std::string_view> kExamples[] = {
     {"completion", "bash > /etc/bash_completion.d/recourse"},
     {"help", "exit-codes"},
 };
-
 constexpr ExitCodeFact kExitCodes[] = {
     {kExitOk, "done; of `drill`: the promise was kept"},
     {kExitRuntime,

@@ -39,4 +39,9 @@ struct ExitCodeFact {
 // All that a command ends with; the README has the same table.
 std::span<const ExitCodeFact> ExitCodeFacts();
 
+// An option of lists.
+inline void AddPod(CLI::App& command, std::string& pod) {
+  command.add_option("--pod", pod, "Only what this pod wrote last, of a shared ledger");
+}
+
 }  // namespace recourse

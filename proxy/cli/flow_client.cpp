@@ -39,8 +39,6 @@ constexpr Column kStepColumns[] = {
     {"UNDO", 24, 10},
 };
 
-void PrintFlowHeader(std::ostream& out) { PrintTitles(out, kFlowColumns); }
-
 // Why it is where it is; that it began is no reason.
 std::string ReasonOf(const Json& flow) {
   if (std::string reason = Printable(flow, "reason"); !reason.empty()) return reason;
@@ -48,11 +46,10 @@ std::string ReasonOf(const Json& flow) {
   return cause == "first_step" ? std::string() : cause;
 }
 
-void PrintFlowRow(std::ostream& out, const Json& flow) {
-  PrintRow(out, kFlowColumns,
-           {Printable(flow, "number"), Printable(flow, "changed"), Printable(flow, "phase"),
-            Printable(flow, "step_count"), Printable(flow, "undone_count"), Printable(flow, "name"),
-            Printable(flow, "flow"), ReasonOf(flow)});
+void PrintFlowRow(PodTable& table, const Json& flow) {
+  table.Row(flow, {Printable(flow, "number"), Printable(flow, "changed"), Printable(flow, "phase"),
+                   Printable(flow, "step_count"), Printable(flow, "undone_count"),
+                   Printable(flow, "name"), Printable(flow, "flow"), ReasonOf(flow)});
 }
 
 // "POST http://shop/refunds {"charge":"c1"}", with its header fields below.
@@ -125,6 +122,7 @@ void PrintFlow(std::ostream& out, const Json& flow) {
   line("flow id", "flow");
   line("name", "name");
   line("caller", "caller");
+  line("pod", "pod");
   line("phase", "phase");
   line("cause", "cause");
   line("reason", "reason");
@@ -220,6 +218,7 @@ std::string FlowsTarget(const FlowQuery& query, const std::string& after, std::u
   if (query.stopped) target += "&stopped=true";
   if (!query.phase.empty()) target += "&phase=" + PercentEncode(query.phase);
   if (query.all) target += "&all=true";
+  if (!query.pod.empty()) target += "&pod=" + PercentEncode(query.pod);
   return target + WhichOf(query);
 }
 
@@ -233,14 +232,15 @@ std::string StateOf(const Json& flow) {
 int FollowFlows(const ApiClient& client, const FlowQuery& query, std::ostream& out,
                 std::ostream& err) {
   std::map<std::string, std::string> known;  // state by number
+  PodTable table(out, kFlowColumns);
   const auto print = [&](const Json& flow) {
     if (client.json) {
       out << LineOfJson(flow) << "\n";
     } else {
-      PrintFlowRow(out, flow);
+      PrintFlowRow(table, flow);
     }
   };
-  if (!client.json) PrintFlowHeader(out);
+  if (!client.json) table.Begin(client);
   for (;; (void)::poll(nullptr, 0, kFlowLookEveryMs)) {
     const auto text = Call(client, "GET", FlowsTarget(query, "0", query.limit));
     if (!text) return Fail(err, text.error());
@@ -297,7 +297,7 @@ int ListFlows(const ApiClient& client, const FlowQuery& query, std::ostream& out
   std::uint64_t left = query.limit;
   std::string after = "0";
   std::string json = "[";
-  bool has_header = client.json;
+  PodTable table(out, kFlowColumns);
   while (left > 0 && !after.empty()) {
     const auto text = Call(client, "GET", FlowsTarget(query, after, left));
     if (!text) return Fail(err, text.error());
@@ -310,12 +310,8 @@ int ListFlows(const ApiClient& client, const FlowQuery& query, std::ostream& out
       AppendItems(json, *text, "flows");
       continue;
     }
-    if (flows->items.empty() && !has_header) {
-      out << (query.all ? "none\n" : "none; --all shows ended ones\n");
-    } else if (!std::exchange(has_header, true)) {
-      PrintFlowHeader(out);
-    }
-    for (const Json& flow : flows->items) PrintFlowRow(out, flow);
+    for (const Json& flow : flows->items) PrintFlowRow(table, flow);
+    if (!table.is_begun()) out << (query.all ? "none\n" : "none; --all shows ended ones\n");
   }
   if (client.json) out << json << "]\n";
   return kExitOk;

@@ -12,6 +12,7 @@ namespace recourse {
 struct FlowQuery {
   std::string phase;
   std::string name, matching;  // of the policy's flow; a part of the reason; empty: any
+  std::string pod;             // that moved it last; empty: any
   bool parked = false;         // those that broke and need a human
   bool stopped = false;        // those that their deadline stopped unfinished
   bool all = false;            // also those that are over

@@ -31,6 +31,7 @@ void AddFlows(CLI::App& app, const ApiClient& client,
     command.add_option("--matching", query.matching, "Only those whose reason has this text");
   };
   add_selection(*list, args->query);
+  AddPod(*list, args->query.pod);
   list->add_option("--phase", args->query.phase,
                    "OPEN, COMMITTED, BREAKING, UNDOING, UNDONE or NEEDS_HUMAN");
   CLI::Option* const all =

@@ -31,11 +31,11 @@ std::string FlowOf(const Json& operation) {
   return operation.Find("verdict") == nullptr ? Printable(operation, "flow") : "(observed)";
 }
 
-void PrintOperationRow(std::ostream& out, const Json& operation) {
-  PrintRow(out, kOperationColumns,
-           {Printable(operation, "operation"), Printable(operation, "time"),
-            Printable(operation, "phase"), Printable(operation, "attempt"),
-            Printable(operation, "tool"), Printable(operation, "external_ref"), FlowOf(operation)});
+void PrintOperationRow(PodTable& table, const Json& operation) {
+  table.Row(operation, {Printable(operation, "operation"), Printable(operation, "time"),
+                        Printable(operation, "phase"), Printable(operation, "attempt"),
+                        Printable(operation, "tool"), Printable(operation, "external_ref"),
+                        FlowOf(operation)});
 }
 
 std::string PageTarget(const OperationQuery& query, std::uint64_t left, const std::string& before) {
@@ -43,6 +43,7 @@ std::string PageTarget(const OperationQuery& query, std::uint64_t left, const st
                                    std::min<std::uint64_t>(left, limits::kOperationsPageMax));
   if (!query.phase.empty()) target += "&phase=" + PercentEncode(query.phase);
   if (!query.tool.empty()) target += "&tool=" + PercentEncode(query.tool);
+  if (!query.pod.empty()) target += "&pod=" + PercentEncode(query.pod);
   if (!before.empty()) target += "&before=" + before;
   return target;
 }
@@ -63,7 +64,7 @@ int ListOperations(const ApiClient& client, const OperationQuery& query, std::os
   std::uint64_t left = query.limit;
   std::string before;
   std::string json = "[";
-  bool is_headed = client.json;
+  PodTable table(out, kOperationColumns);
   do {
     const auto text = Call(client, "GET", PageTarget(query, left, before));
     if (!text) return Fail(err, text.error());
@@ -76,11 +77,8 @@ int ListOperations(const ApiClient& client, const OperationQuery& query, std::os
       AppendItems(json, *text, "operations");
       continue;
     }
-    if (operations->items.empty() && before.empty() && !is_headed) out << "none\n";
-    if (!operations->items.empty() && !std::exchange(is_headed, true)) {
-      PrintTitles(out, kOperationColumns);
-    }
-    for (const Json& operation : operations->items) PrintOperationRow(out, operation);
+    for (const Json& operation : operations->items) PrintOperationRow(table, operation);
+    if (before.empty() && !table.is_begun()) out << "none\n";
   } while (left > 0 && !before.empty());
   if (client.json) out << json << "]\n";
   return kExitOk;

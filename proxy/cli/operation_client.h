@@ -10,7 +10,7 @@
 namespace recourse {
 
 struct OperationQuery {
-  std::string phase, tool;  // empty: any
+  std::string phase, tool, pod;  // empty: any
   std::uint64_t limit = 100;
 };
 

@@ -3,6 +3,7 @@
 #include <iostream>
 #include <memory>
 
+#include "proxy/cli/command_line.h"
 #include "proxy/cli/operation_client.h"
 
 namespace recourse {
@@ -26,6 +27,7 @@ void AddOperations(CLI::App& app, const ApiClient& client,
   CLI::App* list = operations->add_subcommand("list", "List operations, newest first");
   list->add_option("--phase", args->query.phase, "Only those in this phase, such as UNCERTAIN");
   list->add_option("--tool", args->query.tool, "Only those of this tool");
+  AddPod(*list, args->query.pod);
   list->add_option("--limit", args->query.limit, "Print at most this many")->capture_default_str();
   add_admin_options(*list);
   list->callback([args, &client, &exit_code] {

@@ -9,6 +9,7 @@
 #include <numeric>
 #include <utility>
 
+#include "proxy/cli/api_call.h"
 #include "proxy/config/terminal.h"
 
 namespace recourse {
@@ -92,6 +93,9 @@ std::string_view ColourOf(std::string_view cell) {
   return at == kStateColours.end() ? std::string_view() : at->colour;
 }
 
+constexpr Column kPodColumn{"POD", 20, 8};
+constexpr std::size_t kIdOfStream = 12;  // a cut one names nothing
+
 }  // namespace
 
 TableLook LookOf(const std::ostream& out) {
@@ -138,6 +142,29 @@ void PrintTitles(std::ostream& out, std::span<const Column> columns) {
 void PrintRow(std::ostream& out, std::span<const Column> columns,
               const std::vector<std::string>& cells) {
   out << TableLine(columns, cells, LookOf(out));
+}
+
+void PodTable::Begin(const ApiClient& client) {
+  const auto text = Call(client, "GET", "/status");
+  const auto status = text ? ParseJson(*text) : ParseJson("");
+  PrintTitlesOnce(status && status->Find("streams") != nullptr);
+}
+
+void PodTable::PrintTitlesOnce(bool has_pods) {
+  if (std::exchange(is_begun_, true)) return;
+  if (has_pods) {
+    with_pods_.assign(columns_.begin(), columns_.end());
+    with_pods_.front().width = with_pods_.front().least = kIdOfStream;
+    with_pods_.insert(with_pods_.begin() + 1, kPodColumn);
+  }
+  PrintTitles(out_, has_pods ? std::span<const Column>(with_pods_) : columns_);
+}
+
+void PodTable::Row(const Json& item, std::vector<std::string> cells) {
+  PrintTitlesOnce(item.Find("pod") != nullptr);
+  if (with_pods_.empty()) return PrintRow(out_, columns_, cells);
+  cells.insert(cells.begin() + 1, Printable(item, "pod"));
+  PrintRow(out_, with_pods_, cells);
 }
 
 }  // namespace recourse

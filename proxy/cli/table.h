@@ -10,6 +10,9 @@
 #include <string_view>
 #include <vector>
 
+#include "proxy/base/json/json.h"
+#include "proxy/cli/api_client.h"
+
 namespace recourse {
 
 struct Column {
@@ -33,5 +36,26 @@ std::string TableLine(std::span<const Column> columns, std::span<const std::stri
 void PrintTitles(std::ostream& out, std::span<const Column> columns);
 void PrintRow(std::ostream& out, std::span<const Column> columns,
               const std::vector<std::string>& cells);
+
+// A list of the admin API, which names the pod of each row where the ledger is of several.
+class PodTable {
+ public:
+  // The first column is an id. Both outlive it.
+  PodTable(std::ostream& out, std::span<const Column> columns) : out_(out), columns_(columns) {}
+
+  // Prints the titles before there is a row, of which the process is asked what they name.
+  void Begin(const ApiClient& client);
+  // The first one prints the titles before it, unless that was done.
+  void Row(const Json& item, std::vector<std::string> cells);
+  bool is_begun() const { return is_begun_; }
+
+ private:
+  void PrintTitlesOnce(bool has_pods);
+
+  std::ostream& out_;
+  const std::span<const Column> columns_;
+  std::vector<Column> with_pods_{};
+  bool is_begun_ = false;
+};
 
 }  // namespace recourse

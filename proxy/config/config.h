@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "filters/ledger/ledger.h"
+#include "policy/model/ledger_rules.h"
 #include "proxy/base/ca_limits.h"
 #include "proxy/base/clock.h"
 #include "proxy/base/limits.h"
@@ -49,8 +50,8 @@ struct CaSettings {
 struct Config {
   std::string policy;
   std::string data;
-  std::string ledger;  // address of the ledger; empty: the policy's, else it is in `data`
-  std::string listen = "127.0.0.1:19080";
+  LedgerPlace ledger;  // what is empty is the policy's; without an address it is in `data`
+  std::string listen = "127.0.0.1:19080";  // empty: a steward, which no agent calls
   std::string admin = "127.0.0.1:19081";
   std::string probes = "127.0.0.1:19082";
   // Where redirected connections come in, on the loopback addresses; 0: none do.

@@ -41,7 +41,10 @@ class AgentListener {
   // Takes the port on 127.0.0.1 and, where the machine has IPv6, on ::1, for connections that a
   // rule of the kernel redirects there. After Listen; throws StartupError too.
   void ListenForRedirected(std::uint16_t port);
-  Tcp::endpoint endpoint() const { return listeners_.front()->endpoint(); }
+  // Of --listen; port 0: nobody listens there.
+  Tcp::endpoint endpoint() const {
+    return listeners_.empty() ? Tcp::endpoint() : listeners_.front()->endpoint();
+  }
   // All of them.
   std::vector<Tcp::endpoint> endpoints() const;
   // Before the threads start.

@@ -91,7 +91,8 @@ ApprovalService::ApprovalService(const Parts& parts)
                .executor = parts.worker.thread,
                .timer = parts.worker.thread,
                .clock = parts.clock,
-               .policy = [&versions = parts.versions] { return versions.Current(); },
+               .policy = [&versions = parts.versions](
+                             const Digest& asked) { return versions.InForce(asked); },
                .read_secret = ReadSecretFile,
                .send = [this, &worker = parts.worker](
                            RequestContext& context) { return Send(worker, context); },
@@ -100,7 +101,9 @@ ApprovalService::ApprovalService(const Parts& parts)
       api_({.ledger = parts.ledger,
             .runner = runner_,
             .clock = parts.clock,
-            .policy = [&versions = parts.versions] { return versions.Current(); }}) {}
+            .policy = [&versions = parts.versions](const Digest& asked) {
+              return versions.InForce(asked);
+            }}) {}
 
 Task<Result<Outcome>> ApprovalService::Send(Worker& worker, RequestContext& context) {
   const std::shared_ptr<PolicyView> view = worker.view;

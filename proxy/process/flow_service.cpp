@@ -46,23 +46,26 @@ FlowService::FlowService(const Parts& parts)
                [this](bool is_taken) {
                  metrics_.webhooks.Add({{"result", is_taken ? "taken" : "failed"}}).Increment();
                }}),
-      runner_({.ledger = parts.ledger,
-               .upstream = parts.worker.upstream,
-               .settling = parts.settling,
-               .executor = parts.worker.thread,
-               .timer = parts.worker.thread,
-               .clock = parts.clock,
-               .random = parts.random,
-               .policy = [&versions = parts.versions](
-                             const std::string& version) { return versions.Of(version); },
-               .read_secret = ReadSecretFile,
-               .tell = [this](const FlowNotification& news) { Tell(news); },
-               .tried =
-                   [this](const std::string& tool, UndoOutcome::Kind kind) {
-                     metrics_.undos.Add({{"tool", tool}, {"result", NameOf(kind)}}).Increment();
-                   },
-               .tracing = parts.tracing,
-               .keep = KeepOwnWithin(parts.worker.services.budget)}),
+      runner_(
+          {.ledger = parts.ledger,
+           .upstream = parts.worker.upstream,
+           .settling = parts.settling,
+           .executor = parts.worker.thread,
+           .timer = parts.worker.thread,
+           .clock = parts.clock,
+           .random = parts.random,
+           .policy = [&versions = parts.versions](
+                         const std::string& version) { return versions.Of(version); },
+           .read_secret = ReadSecretFile,
+           .tell = [this](const FlowNotification& news) { Tell(news); },
+           .tried =
+               [this](const std::string& tool, UndoOutcome::Kind kind) {
+                 metrics_.undos.Add({{"tool", tool}, {"result", NameOf(kind)}}).Increment();
+               },
+           .tracing = parts.tracing,
+           .keep = KeepOwnWithin(parts.worker.services.budget),
+           .is_awaited = [&versions = parts.versions](
+                             const std::string& version) { return versions.IsAwaited(version); }}),
       api_({.ledger = parts.ledger,
             .flows = runner_.operators(),
             .clock = parts.clock,

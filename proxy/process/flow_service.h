@@ -24,7 +24,7 @@ class FlowService {
     OutcomeResolver& settling;
     const Clock& clock;
     Random& random;
-    const PolicyVersions& versions;
+    PolicyVersions& versions;
     Metrics& metrics;
     SpanSink* tracing;
   };

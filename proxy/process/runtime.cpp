@@ -77,12 +77,13 @@ class Runtime {
                    .versions = versions_,
                    .tls = backends_tls_,
                    .ca = ca_,
-                   .archive = PolicyArchive(config.data + "/policies", LoaderOf(rehearsal)),
+                   .archive = config.data + "/policies",
                    .load = LoaderOf(rehearsal),
                    .ledger = *ledger_,
                    .metrics = metrics_,
                    .clock = clock_,
-                   .publish = [this](std::shared_ptr<const Policy> policy) { Publish(policy); }},
+                   .publish = [this](std::shared_ptr<const Policy> policy) { Publish(policy); },
+                   .look_soon = [this] { watch_->Wake(); }},
                   policy_files_),
         admin_api_({.ledger = *ledger_,
                     .clock = clock_,
@@ -218,13 +219,12 @@ void Runtime::Start() {
                            .tls = admin_tls_.First(),
                            .free_files = [this] { FreeFiles(); }});
   });
-  agents_.Listen(config_.listen);
+  if (!config_.listen.empty()) agents_.Listen(config_.listen);
   if (config_.redirect_port != 0) agents_.ListenForRedirected(config_.redirect_port);
   for (const Tcp::endpoint& endpoint : agents_.endpoints()) services_.own.Add(endpoint);
   for (HttpServer* const at : {admin_.get(), probes_.get()}) services_.own.Add(at->endpoint());
   agents_.Start();
-  for (std::size_t i = 0; i < threads_.size(); ++i)
-    threads_[i]->Start("recourse-io-" + std::to_string(i));
+  for (std::size_t i = 0; auto& one : threads_) one->Start("recourse-io-" + std::to_string(i++));
   traces_.Start();
   if (config_.watch_unguarded) {
     unguarded_.emplace([this] { return versions_.Current(); },
@@ -232,11 +232,10 @@ void Runtime::Start() {
   }
   ExitOnMapFault(kExitLedgerCut);
   probe_api_.ready = true;
-  WritePortsOrThrow(config_.ports_file, agents_.endpoint().port(), admin_->endpoint().port(),
-                    probes_->endpoint().port());
+  const Listeners on{agents_.endpoint(), admin_->endpoint(), probes_->endpoint()};
+  WritePortsOrThrow(config_.ports_file, on.agents.port(), on.admin.port(), on.probes.port());
   (void)TellServiceManager(config_.notify_socket, "READY=1");
-  TellReady(config_, *versions_.Current(),
-            {agents_.endpoint(), admin_->endpoint(), probes_->endpoint()});
+  TellReady(config_, *versions_.Current(), on);
 }
 
 void Runtime::StartWorkers() {
@@ -299,8 +298,9 @@ void Runtime::StartWorkers() {
     PostJob(*threads_.front(), [this] { Spawn(settle_worker_->Run(), [] {}); });
     flows_->Start();
     approvals_->Start();
-    ledger_->OnTakeOver(
-        [this] { settle_worker_->LoadMore(), flows_->LoadMore(), approvals_->LoadMore(); });
+    ledger_->OnTakeOver([this] {
+      reloader_.TakeOver(), settle_worker_->LoadMore(), flows_->LoadMore(), approvals_->LoadMore();
+    });
   }
 }
 

@@ -75,6 +75,13 @@ std::string PolicyArchive::PathOf(const std::string& version) const {
 
 FileResult<void> PolicyArchive::Keep(const std::string& version,
                                      const std::vector<PolicySource>& files) {
+  if (shared_ != nullptr) {
+    if (const auto shared = shared_->SharePolicy(version, Pack(files)); !shared) {
+      return std::unexpected(
+          "the policy cannot be shared with the other processes of its ledger: " +
+          std::string(shared.error().detail()));
+    }
+  }
   std::error_code ec;
   if (fs::exists(PathOf(version), ec)) {
     fs::last_write_time(PathOf(version), fs::file_time_type::clock::now(), ec);
@@ -92,9 +99,15 @@ FileResult<std::shared_ptr<Policy>> PolicyArchive::Load(const std::string& versi
   const bool is_version = !version.empty() && std::ranges::all_of(version, [](char c) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
   });
+  if (!is_version) return std::unexpected(path + " is missing");
   std::ifstream in(path, std::ios::binary);
-  if (!is_version || !in) return std::unexpected(path + " is missing");
-  const std::string bytes{std::istreambuf_iterator<char>(in), {}};
+  std::string bytes{std::istreambuf_iterator<char>(in), {}};
+  if (!in) {
+    auto shared = shared_ != nullptr ? shared_->SharedPolicy(version) : std::nullopt;
+    if (!shared) return nullptr;
+    if (!*shared) return std::unexpected(path + " is missing");
+    bytes = std::move(**shared);
+  }
   PolicySources sources;
   if (!Unpack(bytes, sources.files) ||
       ToHex(DigestOf(sources.files)).substr(0, version.size()) != version) {
@@ -106,6 +119,12 @@ FileResult<std::shared_ptr<Policy>> PolicyArchive::Load(const std::string& versi
                            " is not accepted any more: " + loaded.problems.front().ToString());
   }
   return loaded.policy;
+}
+
+std::vector<std::string> PolicyArchive::Recent() const {
+  if (shared_ == nullptr) return Newest();
+  const auto of_group = shared_->PoliciesOfGroup();
+  return of_group ? of_group->recent : std::vector<std::string>();
 }
 
 std::vector<std::string> PolicyArchive::Newest() const {

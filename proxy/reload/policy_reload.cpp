@@ -69,7 +69,11 @@ std::string WhyNotTaken(const Policy& policy, const Policy& running) {
 }
 
 PolicyReloader::PolicyReloader(Parts parts, const PolicySources& first)
-    : parts_(std::move(parts)), tried_(Judge(first)) {
+    : parts_(std::move(parts)),
+      shared_(dynamic_cast<SharedLedgerView*>(&parts_.ledger)),
+      archive_(parts_.archive, parts_.load, parts_.ledger),
+      tried_(Judge(first)) {
+  if (shared_ != nullptr) parts_.versions.Share(parts_.look_soon);
   last_.result = ReloadReport::Result::kReloaded;
   last_.trigger = "start";
   last_.version = parts_.versions.Current()->version;
@@ -82,8 +86,17 @@ FileResult<void> PolicyReloader::Start(const PolicySources& first) {
   if (auto kept = Remember(*policy, first.files, PolicyChange::Cause::kStart); !kept) return kept;
   parts_.metrics.PolicyInForce(policy->version, parts_.clock.WallNow());
   LoadRecent(*policy);
+  (void)LearnOthers();
+  has_new_others_ = false;  // whoever serves begins with them
   CountOrphans();
   return {};
+}
+
+void PolicyReloader::TakeOver() {
+  const std::lock_guard work(work_mutex_);
+  if (is_closed_) return;
+  (void)LearnOthers();
+  CountOrphans();
 }
 
 ReloadReport PolicyReloader::Reload(std::string_view trigger) {
@@ -95,6 +108,7 @@ Millis PolicyReloader::Look() {
   const std::lock_guard work(work_mutex_);
   if (is_closed_) return limits::kPolicyPoll;
   ReadCallerKeys(*parts_.versions.Current());
+  LookForOthers();
   const PolicySources sources = ReadPolicyTwice(parts_.path);
   const Digest now = Judge(sources);
   if (now == tried_) {
@@ -168,6 +182,7 @@ ReloadReport PolicyReloader::Take(const PolicySources& sources, std::string_view
       report.problems.push_back(kept.error());
     } else {
       const auto policy = parts_.versions.Replace(loaded.policy);
+      if (LearnOthers()) has_new_others_ = false;  // the policy before may be in force elsewhere
       ReadCallerKeys(*policy);
       parts_.publish(policy);
       report.result = Result::kReloaded;
@@ -225,8 +240,7 @@ FileResult<void> PolicyReloader::Remember(const Policy& policy,
                                           PolicyChange::Cause cause) {
   const bool is_observing = policy.mode == Mode::kObserve;
   if (is_observing && !parts_.ledger.Stats().not_opened.empty()) return {};  // not our directory
-  PolicyArchive archive = parts_.archive;
-  FileResult<void> kept = archive.Keep(policy.version, files);
+  FileResult<void> kept = archive_.Keep(policy.version, files);
   if (kept) {
     const auto noted = parts_.ledger.RecordPolicy({cause, policy.version, policy.digest});
     if (noted) return {};
@@ -239,37 +253,69 @@ FileResult<void> PolicyReloader::Remember(const Policy& policy,
   return {};
 }
 
-std::shared_ptr<const Policy> PolicyReloader::LoadOld(const OpenGroup& open) {
-  auto old = parts_.archive.Load(open.policy_version);
+void PolicyReloader::LookForOthers() {
+  if (shared_ == nullptr) return;
+  const bool is_due = parts_.clock.Now() - learned_ >= limits::kOrphansCounted;
+  if ((is_due || parts_.versions.IsWanted()) && !LearnOthers()) return;
+  if (std::exchange(has_new_others_, false)) parts_.publish(parts_.versions.Current());
+}
+
+bool PolicyReloader::LearnOthers() {
+  if (shared_ == nullptr) return true;
+  learned_ = parts_.clock.Now();
+  const auto of_group = shared_->PoliciesOfGroup();
+  if (!of_group) return false;
+  std::set<std::string> looked_for = parts_.versions.TakeWanted();
+  looked_for.insert(of_group->in_force.begin(), of_group->in_force.end());
+  for (const std::string& version : looked_for) {
+    if (parts_.versions.Holds(version)) continue;
+    OpenGroup theirs;
+    theirs.policy_version = version;
+    auto found = LoadOld(theirs);
+    if (!found) return false;
+    if (*found == nullptr) {
+      parts_.versions.Lost(version);
+    } else {
+      parts_.versions.Found(std::move(*found));
+    }
+  }
+  const std::set<std::string> in_force(of_group->in_force.begin(), of_group->in_force.end());
+  has_new_others_ = parts_.versions.SetOthers(in_force) || has_new_others_;
+  return true;
+}
+
+PolicyVersions::Loaded PolicyReloader::LoadOld(const OpenGroup& open) {
+  auto old = archive_.Load(open.policy_version);
+  if (old && *old == nullptr) return std::nullopt;
   if (old) {
     if (auto prepared = parts_.tls.Prepare(**old); !prepared) {
       Log(LogLevel::kWarn, "an older policy's backend cannot be reached over TLS any more",
           {{"version", open.policy_version}, {"reason", prepared.error()}});
     }
-    return std::move(*old);
+    return std::shared_ptr<const Policy>(std::move(*old));
   }
   Log(LogLevel::kWarn,
       "open operations began under a policy that is lost; what the policy in force says of their "
       "tool is used to settle them",
       {{"version", open.policy_version}, {"tool", open.tool}, {"reason", old.error()}});
-  return nullptr;
+  return std::shared_ptr<const Policy>();
 }
 
 // Of those, one that cannot be read matters to unanswered calls alone; CountOrphans() tells of the
 // others.
 void PolicyReloader::LoadRecent(const Policy& current) {
   std::vector<std::shared_ptr<const Policy>> recent;
-  for (const std::string& version : parts_.archive.Newest()) {
+  for (const std::string& version : archive_.Recent()) {
     if (recent.size() == PolicyVersions::kRecent) break;
     if (version == current.version) continue;
-    auto old = parts_.archive.Load(version);
-    if (old) {
+    auto old = archive_.Load(version);
+    if (old && *old != nullptr) {
       recent.push_back(std::move(*old));
       continue;
     }
     Log(LogLevel::kError,
         "an earlier policy is lost; a call whose answer was lost under it may be sent again",
-        {{"version", version}, {"reason", old.error()}});
+        {{"version", version}, {"reason", old ? "the ledger cannot be asked" : old.error()}});
   }
   while (!recent.empty()) {
     parts_.versions.AddRecent(std::move(recent.back()));
@@ -308,7 +354,7 @@ void PolicyReloader::CountOrphans() {
   std::set<std::string> needed;
   for (const OpenGroup& group : *open) needed.insert(group.policy_version);
   needed.insert(parts_.versions.Current()->version);
-  parts_.archive.Prune(needed);
+  archive_.Prune(needed);
 }
 
 }  // namespace recourse

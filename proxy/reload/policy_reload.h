@@ -40,7 +40,7 @@ class PolicyReloader {
     PolicyVersions& versions;
     TlsClients& tls;
     CaRotation& ca;
-    PolicyArchive archive;
+    std::string archive;  // its directory
     PolicyLoader load;
     Ledger& ledger;
     Metrics& metrics;
@@ -48,6 +48,8 @@ class PolicyReloader {
     // Makes the policy that of every request that begins from now on. Returns when all I/O threads
     // have taken it.
     std::function<void(std::shared_ptr<const Policy>)> publish;
+    // Has Look() called soon; thread-safe.
+    std::function<void()> look_soon;
   };
   // `first` are the files of the policy that the process was started with.
   PolicyReloader(Parts parts, const PolicySources& first);
@@ -62,6 +64,8 @@ class PolicyReloader {
   // then while the last policy is refused: what was missing may be there. The return value says
   // how long to wait until the next look.
   Millis Look();
+  // Work of another process has become this one's: what that began under is looked for.
+  void TakeOver();
   // No reload from now on; waits for the one at work.
   void Close();
 
@@ -77,11 +81,16 @@ class PolicyReloader {
   // The keys of callers' tokens, which may change while the policy does not.
   void ReadCallerKeys(const Policy& policy);
   void CountOrphans();
-  std::shared_ptr<const Policy> LoadOld(const OpenGroup& open);
+  // Finds policies that others have, or had. False: the ledger cannot be asked.
+  bool LearnOthers();
+  void LookForOthers();
+  PolicyVersions::Loaded LoadOld(const OpenGroup& open);
   void LoadRecent(const Policy& current);
   static Digest Judge(const PolicySources& sources);
 
   const Parts parts_;
+  SharedLedgerView* const shared_;  // null: the ledger is of one process
+  PolicyArchive archive_;           // guarded by work_mutex_
 
   mutable std::mutex report_mutex_;
   ReloadReport last_;  // guarded by report_mutex_
@@ -92,6 +101,8 @@ class PolicyReloader {
   std::optional<Digest> seen_;    // guarded by work_mutex_: changed files, seen by one look
   MonoTime counted_{};            // guarded by work_mutex_
   MonoTime taken_{};              // guarded by work_mutex_: when files were last judged
+  MonoTime learned_{};            // guarded by work_mutex_: when others' policies were asked for
+  bool has_new_others_ = false;   // guarded by work_mutex_: which are not published yet
   std::set<std::string> warned_;  // guarded by work_mutex_: orphans that the log has named
   std::string keys_problem_;      // guarded by work_mutex_: that the log has named
 };

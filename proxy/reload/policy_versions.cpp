@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <tuple>
+#include <utility>
 
 #include "filters/call/stored_call.h"
 
@@ -156,6 +157,7 @@ std::vector<std::weak_ptr<const Policy>> PolicyVersions::Earlier() const {
   const std::lock_guard lock(mutex_);
   std::map<std::string, std::weak_ptr<const Policy>> earlier;
   for (const auto& policy : recent_) earlier[policy->version] = policy;
+  for (const auto& [version, policy] : others_) earlier[version] = policy;
   for (const auto& [version, policy] : held_) {
     if (needed_.contains(version)) earlier[version] = policy;
   }
@@ -163,6 +165,58 @@ std::vector<std::weak_ptr<const Policy>> PolicyVersions::Earlier() const {
   std::vector<std::weak_ptr<const Policy>> all;
   for (auto& [version, policy] : earlier) all.push_back(std::move(policy));
   return all;
+}
+
+std::shared_ptr<const Policy> PolicyVersions::InForce(const Digest& digest) const {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [version, policy] : others_) {
+    if (policy->digest == digest && current_->digest != digest) return policy;
+  }
+  return current_;
+}
+
+bool PolicyVersions::IsAwaited(const std::string& version) {
+  const std::lock_guard lock(mutex_);
+  if (!ask_ || held_.contains(version) || lost_.contains(version)) return false;
+  wanted_.insert(version);
+  ask_();
+  return true;
+}
+
+bool PolicyVersions::IsWanted() const {
+  const std::lock_guard lock(mutex_);
+  return !wanted_.empty();
+}
+
+std::set<std::string> PolicyVersions::TakeWanted() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(wanted_, {});
+}
+
+bool PolicyVersions::Holds(const std::string& version) const {
+  const std::lock_guard lock(mutex_);
+  return held_.contains(version);
+}
+
+void PolicyVersions::Found(std::shared_ptr<const Policy> policy) {
+  const std::lock_guard lock(mutex_);
+  held_.try_emplace(policy->version, policy);
+}
+
+void PolicyVersions::Lost(const std::string& version) {
+  const std::lock_guard lock(mutex_);
+  lost_.insert(version);
+}
+
+bool PolicyVersions::SetOthers(const std::set<std::string>& versions) {
+  std::map<std::string, std::shared_ptr<const Policy>> others;
+  const std::lock_guard lock(mutex_);
+  for (const std::string& version : versions) {
+    const auto found = held_.find(version);
+    if (found != held_.end() && found->second != current_) others.insert(*found);
+  }
+  others_.swap(others);
+  return others_ != others;
 }
 
 void PolicyVersions::NoteRecent(std::shared_ptr<const Policy> policy) {
@@ -189,7 +243,8 @@ std::set<std::string> PolicyVersions::Idle() const {
   std::set<std::string> idle;
   for (const auto& [version, policy] : held_) {
     const auto own = 1 + std::ranges::count(recent_, policy);
-    if (policy != current_ && policy.use_count() == own) idle.insert(version);
+    const bool is_kept = policy == current_ || others_.contains(version);
+    if (!is_kept && policy.use_count() == own) idle.insert(version);
   }
   return idle;
 }
@@ -203,12 +258,13 @@ void PolicyVersions::Keep(const std::vector<OpenGroup>& open, const std::set<std
       const std::lock_guard lock(mutex_);
       if (held_.contains(group.policy_version) || lost_.contains(group.policy_version)) continue;
     }
-    std::shared_ptr<const Policy> loaded = load(group);
+    Loaded loaded = load(group);
+    if (!loaded) continue;
     const std::lock_guard lock(mutex_);
-    if (loaded == nullptr) {
+    if (*loaded == nullptr) {
       lost_.insert(group.policy_version);
     } else {
-      held_[group.policy_version] = std::move(loaded);
+      held_[group.policy_version] = std::move(*loaded);
     }
   }
   std::vector<std::shared_ptr<const Policy>> freed;  // outside of the lock

@@ -65,7 +65,8 @@ PolicyWatch::Event PolicyWatch::Wait(Millis longest) {
       // Several changes in a row are looked at once, and a busy directory does not keep us busy.
       end = std::min(end, clock_.Now() + limits::kPolicyNotice);
     }
-    if (news.is_woken || clock_.Now() >= end) return is_noticed ? Event::kNotice : Event::kTime;
+    if (news.is_woken) return Event::kNotice;
+    if (clock_.Now() >= end) return is_noticed ? Event::kNotice : Event::kTime;
   }
 }
 

@@ -20,8 +20,8 @@ class PolicyWatch {
   enum class Event : std::uint8_t {
     kStop,    // SIGTERM or SIGINT
     kReload,  // SIGHUP
-    kNotice,  // a file near the policy changed up to kPolicyNotice ago
-    kTime,    // `longest` has passed, or Wake() was called
+    kNotice,  // a file near the policy changed up to kPolicyNotice ago, or Wake() was called
+    kTime,    // `longest` has passed
   };
   Event Wait(Millis longest);
   // Ends the Wait() that is under way, or the next one. Thread-safe.

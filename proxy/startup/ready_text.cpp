@@ -24,7 +24,7 @@ std::string ReadyText(const Config& config, const Policy& policy, const Listener
       "recourse {} is ready\n"
       "  mode      {}\n"
       "  policy    {}, version {}: {} backends, {} tools\n"
-      "  agents    {}\n"
+      "  {:<10}{}\n"
       "  page      {}/\n"
       "  probes    {}/ready, /live, /metrics\n",
       RECOURSE_VERSION,
@@ -32,7 +32,8 @@ std::string ReadyText(const Config& config, const Policy& policy, const Listener
                                       "enforcing would have done"
                                     : "enforce",
       config.policy, policy.version, policy.backends.size(), policy.tools.size(),
-      Url(listeners.agents, !config.tls_cert.empty()),
+      config.listen.empty() ? "steward" : "agents",
+      config.listen.empty() ? "no agent calls it" : Url(listeners.agents, !config.tls_cert.empty()),
       Url(listeners.admin, !config.admin_tls_cert.empty()), Url(listeners.probes, false));
   if (config.admin_token_file.empty() && config.operators.empty()) {
     out +=

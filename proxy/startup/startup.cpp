@@ -40,20 +40,38 @@ void JudgeSharedOrThrow(const Config& config, const LedgerPlace& place) {
   if (!place.group.empty()) return;
   throw StartupError(kExitUsage,
                      "a shared ledger needs the name of the pods that do each other's work: "
-                     "`ledger: { group: NAMESPACE/WORKLOAD }` in the policy");
+                     "`ledger: { group: NAMESPACE/WORKLOAD }` in the policy, or --ledger-group");
+}
+
+// What the command line says of the ledger, and for what it does not say the policy.
+LedgerPlace PlaceOrThrow(const Config& config, const Policy& policy) {
+  LedgerPlace place = policy.ledger_place;
+  const auto take = [](const std::string& flag, std::string& ours, std::string_view name,
+                       std::string_view word) {
+    if (!flag.empty() && !ours.empty() && flag != ours) {
+      throw StartupError(
+          kExitUsage,
+          fmt::format("{} and the policy's ledger.{} differ; leave one out", name, word));
+    }
+    if (!flag.empty()) ours = flag;
+  };
+  take(config.ledger.url, place.url, "--ledger", "url");
+  take(config.ledger.password_file, place.password_file, "--ledger-password-file", "password_file");
+  take(config.ledger.group, place.group, "--ledger-group", "group");
+  return place;
 }
 
 // The one of --ledger or of the policy, else the one in --data.
 LedgerUrl LedgerUrlOrThrow(const Config& config, const LedgerPlace& place) {
   LedgerUrl own{.store = LedgerUrl::Store::kLmdb, .place = config.data};
-  const std::string& text = config.ledger.empty() ? place.url : config.ledger;
-  if (text.empty()) return own;
-  const std::string from = config.ledger.empty() ? "ledger.url" : "--ledger";
-  if (!config.ledger.empty() && !place.url.empty() && config.ledger != place.url) {
-    throw StartupError(
-        kExitUsage, "--ledger and the policy's ledger.url name different ledgers; leave one out");
+  const bool is_steward = config.listen.empty();
+  if (place.url.empty() && !is_steward) return own;
+  const std::string from = config.ledger.url.empty() ? "ledger.url" : "--ledger";
+  auto url = ParseLedgerUrl(place.url);
+  if (is_steward && !(url && url->is_shared())) {
+    throw StartupError(kExitUsage,
+                       "a steward works on a shared ledger: name it with --ledger postgres://...");
   }
-  auto url = ParseLedgerUrl(text);
   if (!url) throw StartupError(kExitUsage, from + ": " + url.error());
   if (url->store == LedgerUrl::Store::kLmdb) {
     const auto normal = [](const std::string& directory) {
@@ -153,8 +171,8 @@ std::shared_ptr<const Policy> LoadPolicyOrThrow(const std::string& path,
 }
 
 void JudgePlacesOrThrow(const Config& config) {
-  std::vector<AddressOfFlag> addresses = {
-      {"--listen", config.listen}, {"--admin", config.admin}, {"--probes", config.probes}};
+  std::vector<AddressOfFlag> addresses = {{"--admin", config.admin}, {"--probes", config.probes}};
+  if (!config.listen.empty()) addresses.push_back({"--listen", config.listen});
   if (config.redirect_port != 0) {
     addresses.push_back({"--redirect", fmt::format("127.0.0.1:{}", config.redirect_port)});
   }
@@ -173,7 +191,7 @@ void JudgeSecretsOrThrow(const LedgerSecretFiles& secrets, Mode mode) {
 }
 
 void LeaveFirstProcessIfShared(const Config& config, const Policy& policy) {
-  const auto url = ParseLedgerUrl(config.ledger.empty() ? policy.ledger_place.url : config.ledger);
+  const auto url = ParseLedgerUrl(PlaceOrThrow(config, policy).url);
   if (url && url->is_shared()) WorkInChildOfFirst();
 }
 
@@ -182,7 +200,9 @@ std::unique_ptr<Ledger> OpenLedgerOrThrow(const Config& config, LedgerSecretFile
                                           const DrillOverrides* rehearsal) {
   ExitOnMapFault(kExitLedger);
   Successor successor(config, clock);
-  OpenOptions options{.place = policy.ledger_place};
+  // A rehearsal is of this directory alone, whatever the policy names.
+  const LedgerPlace place = rehearsal == nullptr ? PlaceOrThrow(config, policy) : LedgerPlace();
+  OpenOptions options{.place = place};
   char host[HOST_NAME_MAX + 1] = {};
   if (::gethostname(host, sizeof host - 1) == 0) options.pod = host;
   options.embedded = {
@@ -192,10 +212,8 @@ std::unique_ptr<Ledger> OpenLedgerOrThrow(const Config& config, LedgerSecretFile
       .expected = config.expect_ledger,
       .try_again = [&successor](const std::string& why) { return successor.TryAgain(why); },
       .secrets = [&secrets](const LedgerFacts& facts) { return secrets.Load(facts); }};
-  // A rehearsal is of this directory alone, whatever the policy names.
   if (rehearsal != nullptr) options.log = rehearsal->log;
-  const LedgerUrl url =
-      LedgerUrlOrThrow(config, rehearsal == nullptr ? policy.ledger_place : LedgerPlace());
+  const LedgerUrl url = LedgerUrlOrThrow(config, place);
   if (url.store != LedgerUrl::Store::kLmdb) MakeDirectoryOrThrow(config.data);
   auto ledger = OpenLedger(url, std::move(options), clock);
   if (ledger) return std::move(*ledger);

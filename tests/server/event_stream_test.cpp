@@ -32,7 +32,7 @@ class EventStreamTest : public testing::Test {
     }
   }
   std::unique_ptr<BodySource> Watch(std::optional<std::uint64_t> after = std::nullopt) {
-    auto source = stream_.Watch(after);
+    auto source = stream_.Watch(after ? std::optional(NewsPlace::OfRow(*after)) : std::nullopt);
     EXPECT_TRUE(source) << (source ? "" : source.error());
     return source ? std::move(*source) : nullptr;
   }

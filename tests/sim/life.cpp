@@ -198,7 +198,7 @@ Life::Life(TestLoop& loop, Dice& dice, SimPeer& backend, SimDisk& disk,
                   loop.executor(),
                   loop.timer(),
                   loop.clock(),
-                  [this] { return policy_; },
+                  [this](const Digest&) { return policy_; },
                   [](const std::string& /*file*/) { return std::string("s3cret"); },
                   [this](RequestContext& context) {
                     return Next(std::span(chain_).subspan(kIdempotency))(context);

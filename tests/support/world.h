@@ -178,7 +178,8 @@ class World {
                {},
                nullptr,
                [this] { return KeepOne(); }}),
-        approvals({ledger, loop.executor(), loop.timer(), loop.clock(), [this] { return policy; },
+        approvals({ledger, loop.executor(), loop.timer(), loop.clock(),
+                   [this](const Digest&) { return policy; },
                    [this](const std::string& file) { return read_secret(file); },
                    [this](RequestContext& context) {
                      return Next(std::span(chain_).subspan(kIdempotency))(context);

@@ -10,6 +10,7 @@
 #include "filters/ledger/postgres/waits.h"
 #include "filters/ledger/queries/flow_queries.h"
 #include "filters/ledger/queries/log_queries.h"
+#include "proxy/base/crypto/hash.h"
 #include "proxy/base/limits.h"
 
 namespace recourse {
@@ -17,9 +18,10 @@ namespace {
 
 constexpr PgStatement kStreamsToShow{
     "streams_to_show",
-    "SELECT stream, pod, state::bigint, head - base, open,"
-    " greatest(0, extract(epoch FROM now() - at))::bigint FROM stream"
-    " WHERE grp = $1::text AND state <> 3 ORDER BY stream"};
+    "SELECT s.stream, s.pod, s.state::bigint, s.head - s.base, s.open,"
+    " greatest(0, extract(epoch FROM now() - s.at))::bigint, p.version FROM stream s"
+    " LEFT JOIN policy p ON p.digest = s.policy"
+    " WHERE s.grp = $1::text AND s.state <> 3 ORDER BY s.stream"};
 
 constexpr PgStatement kHasImported{
     "has_imported", "SELECT 1 FROM stream WHERE grp = $1::text AND stream = $2::bigint"};
@@ -44,6 +46,26 @@ constexpr PgStatement kKept{
 
 constexpr PgStatement kPodOf{"pod_of",
                              "SELECT pod FROM stream WHERE grp = $1::text AND stream = $2::bigint"};
+
+constexpr PgStatement kSharePolicy{
+    "share_policy",
+    "INSERT INTO policy (digest, grp, version, bytes)"
+    " VALUES ($1::uuid, $2::text, $3::text, $4::bytea) ON CONFLICT (digest) DO NOTHING"};
+constexpr PgStatement kPolicyInForce{
+    "policy_in_force",
+    "UPDATE stream SET policy = $2::uuid"
+    " WHERE stream = $1::bigint AND policy IS DISTINCT FROM $2::uuid"};
+constexpr PgStatement kFindPolicy{"shared_policy",
+                                  "SELECT bytes FROM policy WHERE digest = $1::uuid"};
+// Live processes show a sign of life every minute. Of those that began last some have ended.
+constexpr PgStatement kPoliciesOfGroup{
+    "policies_of_group",
+    "SELECT p.version, s.is_live FROM ("
+    "(SELECT policy, true AS is_live, stream FROM stream WHERE grp = $1::text AND state < 3"
+    " AND at > now() - interval '3 minutes')"
+    " UNION ALL (SELECT policy, false, stream FROM stream WHERE grp = $1::text"
+    " AND stream BETWEEN $2::bigint - 512 AND $2::bigint ORDER BY stream DESC LIMIT 16)) AS s"
+    " JOIN policy p ON p.digest = s.policy ORDER BY s.stream DESC"};
 
 }  // namespace
 
@@ -78,6 +100,63 @@ std::expected<KeptRows, std::string> ReadPgKeptRows(PgReader& reader, const std:
                            .rows = found.Number(row, 5)});
   }
   return kept;
+}
+
+// Groups with the same text each have their own row: who sees one may not see the other.
+Digest PgSharedPolicies::NameOf(const std::string& version) const {
+  std::string name;
+  AppendPart(name, group_);
+  AppendPart(name, version);
+  return Sha256(name);
+}
+
+Result<void> PgSharedPolicies::NoteInForce(const std::string& version, std::uint64_t stream) {
+  const auto noted =
+      reader_.Ask(kPolicyInForce, PgArguments().Int(AsInt(stream)).Uuid(NameOf(version)));
+  if (!noted) return std::unexpected(PgAway());
+  return {};
+}
+
+Result<void> PgSharedPolicies::Share(const std::string& version, std::string_view packed,
+                                     std::uint64_t stream) {
+  const auto shared = reader_.Ask(
+      kSharePolicy, PgArguments().Uuid(NameOf(version)).Bytes(group_).Bytes(version).Bytes(packed));
+  if (!shared) return std::unexpected(PgAway());
+  {
+    const std::lock_guard lock(mutex_);
+    version_ = version;
+  }
+  return NoteInForce(version, stream);
+}
+
+Result<std::optional<std::string>> PgSharedPolicies::Find(const std::string& version) {
+  const auto found = reader_.Ask(kFindPolicy, PgArguments().Uuid(NameOf(version)));
+  if (!found) return std::unexpected(PgAway());
+  if (found->front().size() == 0) return std::nullopt;
+  return std::string(found->front().Bytes(0, 0));
+}
+
+Result<SharedLedgerView::Versions> PgSharedPolicies::OfGroup(std::uint64_t own) {
+  std::string version;
+  {
+    const std::lock_guard lock(mutex_);
+    version = version_;
+  }
+  if (!version.empty()) {
+    if (const auto noted = NoteInForce(version, own); !noted) {
+      return std::unexpected(noted.error());
+    }
+  }
+  const auto answered = reader_.Ask(kPoliciesOfGroup, PgArguments().Bytes(group_).Int(AsInt(own)));
+  if (!answered) return std::unexpected(PgAway());
+  SharedLedgerView::Versions versions;
+  const PgRows& rows = answered->front();
+  for (int row = 0; row < rows.size(); ++row) {
+    auto& among = rows.Int(row, 1) != 0 ? versions.in_force : versions.recent;
+    const std::string told(rows.Bytes(row, 0));
+    if (std::ranges::find(among, told) == among.end()) among.push_back(told);
+  }
+  return versions;
 }
 
 Result<EventPage> PgOperatorsLedger::List(const EventFilter& filter) {
@@ -124,6 +203,7 @@ Result<std::vector<LedgerStream>> PgOperatorsLedger::Streams() {
                        .pod = std::string(rows.Bytes(row, 1)),
                        .state = std::string(ShownState(static_cast<StreamState>(rows.Int(row, 2)),
                                                        rows.Int(row, 5))),
+                       .policy = std::string(rows.Bytes(row, 6)),
                        .rows = rows.Number(row, 3),
                        .running = rows.Number(row, 4),
                        .silent_s = rows.Int(row, 5)});

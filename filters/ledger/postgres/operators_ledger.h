@@ -2,12 +2,17 @@
 // beside it, about all streams of the group.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "filters/ledger/ledger.h"
+#include "filters/ledger/postgres/placed_log.h"
 #include "filters/ledger/postgres/reader.h"
 #include "filters/ledger/queries/operation_queries.h"
 #include "filters/ledger/shared_view.h"
@@ -20,6 +25,29 @@ Millis KeeperEvery(const LedgerRule& rule);
 // What no turn in time would have left is old. Fails with a line for people.
 std::expected<KeptRows, std::string> ReadPgKeptRows(PgReader& reader, const std::string& group,
                                                     const LedgerRule& rule);
+
+// The policies of a group's processes: their texts, and who has which in force. Thread-safe;
+// blocks.
+class PgSharedPolicies {
+ public:
+  PgSharedPolicies(PgReader& reader, std::string group)
+      : reader_(reader), group_(std::move(group)) {}
+
+  // The process of that stream takes it into force.
+  Result<void> Share(const std::string& version, std::string_view packed, std::uint64_t stream);
+  Result<std::optional<std::string>> Find(const std::string& version);
+  // Says again what Share() said last, as `own` may be another stream by now.
+  Result<SharedLedgerView::Versions> OfGroup(std::uint64_t own);
+
+ private:
+  Digest NameOf(const std::string& version) const;
+  Result<void> NoteInForce(const std::string& version, std::uint64_t stream);
+
+  PgReader& reader_;
+  const std::string group_;
+  std::mutex mutex_;
+  std::string version_;  // guarded by mutex_: in force here
+};
 
 class PgOperatorsLedger : public Ledger, public OperationLister, public SharedLedgerView {
  public:
@@ -34,6 +62,17 @@ class PgOperatorsLedger : public Ledger, public OperationLister, public SharedLe
   Result<std::vector<LedgerStream>> Streams() override;
   Result<KeptRows> Kept(const LedgerRule& rule) override;
   std::string PodOf(std::uint64_t stream) override;
+  Result<NewsPlace> NewsEnd() override { return news_.End(); }
+  Result<News> NewsAfter(const NewsPlace& place, const EventFilter& filter) override {
+    return news_.After(place, filter);
+  }
+  Result<void> SharePolicy(const std::string& version, std::string_view packed) override {
+    return policies_.Share(version, packed, of_.own());
+  }
+  Result<std::optional<std::string>> SharedPolicy(const std::string& version) override {
+    return policies_.Find(version);
+  }
+  Result<Versions> PoliciesOfGroup() override { return policies_.OfGroup(of_.own()); }
 
  protected:
   struct Of {
@@ -41,13 +80,20 @@ class PgOperatorsLedger : public Ledger, public OperationLister, public SharedLe
     std::string group;
     std::shared_ptr<const LedgerKeys> keys;
     const Clock& clock;
+    std::function<std::uint64_t()> own;  // stream of this process; thread-safe
   };
-  explicit PgOperatorsLedger(Of of) : of_(std::move(of)), reader_(of_.connection) {}
+  explicit PgOperatorsLedger(Of of)
+      : of_(std::move(of)),
+        reader_(of_.connection),
+        policies_(reader_, of_.group),
+        news_(reader_, of_.group, of_.keys) {}
   PgReader& reader() { return reader_; }
 
  private:
   const Of of_;
   PgReader reader_;
+  PgSharedPolicies policies_;
+  PgNews news_;
 };
 
 }  // namespace recourse

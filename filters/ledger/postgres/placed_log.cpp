@@ -1,10 +1,14 @@
 #include "filters/ledger/postgres/placed_log.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 
 #include "filters/ledger/model/row_id.h"
+#include "filters/ledger/postgres/pg_values.h"
+#include "filters/ledger/postgres/waits.h"
 #include "filters/ledger/rows/row_codec.h"
+#include "proxy/base/limits.h"
 #include "proxy/base/watch_limits.h"
 
 namespace recourse {
@@ -91,6 +95,65 @@ bool TakeOperation(std::string_view bytes, const OperationFilter& filter, RowDec
   return true;
 }
 
+#define PG_NEWS_MS(at) "(extract(epoch FROM " at ") * 1000)::bigint"
+
+// Those that have shown a sign of life since then, or for so long, and when the last row of each
+// was written. The first row is about the database alone.
+constexpr PgStatement kNewsStreams{
+    "news_streams",
+    "SELECT 0, 0, " PG_NEWS_MS("now()") " UNION ALL"
+    " SELECT s.stream, s.head, coalesce((SELECT " PG_NEWS_MS("e.at") " FROM event e"
+    "  WHERE e.stream = s.stream AND e.number = s.head LIMIT 1), 0)"
+    " FROM stream s WHERE s.stream > 0 AND s.grp = $1::text"
+    " AND s.at > CASE WHEN $2::bigint > 0 THEN to_timestamp($2::bigint / 1000.0)"
+    "  ELSE now() + $2::bigint * interval '1 ms' END ORDER BY 1"};
+// The last row that is older than that, of those after `$2`.
+constexpr PgStatement kNewsOlder{
+    "news_older",
+    "SELECT number FROM event WHERE stream = $1::bigint AND number > $2::bigint"
+    " AND at <= to_timestamp($3::bigint / 1000.0) ORDER BY number DESC LIMIT 1"};
+constexpr PgStatement kNewsRows{
+    "news_rows",
+    "SELECT number, won, bytes FROM event WHERE stream = $1::bigint AND number > $2::bigint"
+    " AND number <= $3::bigint ORDER BY number LIMIT $4::bigint"};
+
+#undef PG_NEWS_MS
+
+// Rows as a log whose numbers are those of a list.
+class RowsAsLog final : public EventLog {
+ public:
+  explicit RowsAsLog(const std::vector<std::string>& rows) : rows_(rows) {}
+
+  std::expected<void, AppendError> Append(const RowBatch& /*batch*/) override {
+    return std::unexpected(AppendError{.reason = "it is read only"});
+  }
+  std::unique_ptr<Reader> NewReader() override {
+    class ListReader final : public Reader {
+     public:
+      explicit ListReader(const std::vector<std::string>& rows) : rows_(rows) {}
+      bool Read(std::uint64_t /*seq*/, std::string& /*row*/) override { return false; }
+      bool Scan(std::uint64_t from, std::size_t rows_max, const Visit& visit) override {
+        for (std::uint64_t seq = from; seq <= rows_.size() && seq - from < rows_max; ++seq) {
+          if (!visit(seq, rows_[seq - 1])) break;
+        }
+        return true;
+      }
+
+     private:
+      const std::vector<std::string>& rows_;
+    };
+    return std::make_unique<ListReader>(rows_);
+  }
+  std::uint64_t last_seq() override { return rows_.size(); }
+  LogBase base() override { return {}; }
+  std::string LoadAges() override { return {}; }
+  LogSizes sizes() override { return {}; }
+  LogSpace Space(std::uint64_t need) override { return {need, 0}; }
+
+ private:
+  const std::vector<std::string>& rows_;
+};
+
 }  // namespace
 
 std::expected<void, AppendError> PgPlacedLog::Append(const RowBatch& /*batch*/) {
@@ -152,6 +215,118 @@ Result<OperationPage> ListPgOperations(PgReader& reader, const std::string& grou
   }
   if (is_up) std::reverse(page.events.begin(), page.events.end());
   return page;
+}
+
+Result<PgNews::Look> PgNews::LookAt(std::int64_t since_ms) {
+  const auto answered = reader_.Ask(kNewsStreams, PgArguments().Bytes(group_).Int(since_ms));
+  if (!answered) return std::unexpected(PgAway());
+  const PgRows& rows = answered->front();
+  Look look{.now_ms = rows.Int(0, 2)};
+  for (int row = 1; row < rows.size(); ++row) {
+    look.streams.push_back({.stream = static_cast<std::uint32_t>(rows.Int(row, 0)),
+                            .head = rows.Number(row, 1),
+                            .wrote_ms = rows.Int(row, 2)});
+  }
+  return look;
+}
+
+NewsPlace PgNews::EndOf(const Look& look) {
+  NewsPlace place{.at_ms = look.now_ms};
+  for (const Stream& stream : look.streams) {
+    if (stream.wrote_ms > look.now_ms - NewsPlace::kSettledMs) {
+      place.told.emplace(stream.stream, stream.head);
+    }
+  }
+  return place;
+}
+
+Result<NewsPlace> PgNews::End() {
+  const auto look = LookAt(-NewsPlace::kSettledMs);
+  if (!look) return std::unexpected(look.error());
+  return EndOf(*look);
+}
+
+Result<std::optional<std::uint64_t>> PgNews::BeginOf(const NewsPlace& place, const Stream& stream) {
+  const std::uint64_t most = limits::kStreamBacklogRows;
+  const std::uint64_t least = stream.head - std::min(stream.head, most);
+  if (const auto told = place.told.find(stream.stream); told != place.told.end()) {
+    return told->second < least ? std::nullopt : std::optional(told->second);
+  }
+  const std::int64_t settled_ms = place.at_ms - NewsPlace::kSettledMs;
+  if (stream.wrote_ms <= settled_ms) return stream.head;
+  const auto older =
+      reader_.Ask(kNewsOlder, PgArguments().Int(stream.stream).Int(AsInt(least)).Int(settled_ms));
+  if (!older) return std::unexpected(PgAway());
+  if (older->front().size() > 0) return older->front().Number(0, 0);
+  return least == 0 ? std::optional<std::uint64_t>(0) : std::nullopt;
+}
+
+Result<PgNews::Rows> PgNews::Read(const Stream& stream, std::uint64_t after, std::size_t limit) {
+  const auto answered = reader_.Ask(
+      kNewsRows,
+      PgArguments().Int(stream.stream).Int(AsInt(after)).Int(AsInt(stream.head)).Int(AsInt(limit)));
+  if (!answered) return std::unexpected(PgAway());
+  const PgRows& rows = answered->front();
+  Rows read{.bytes = {}, .up_to = stream.head};
+  for (int row = 0; row < rows.size(); ++row) {
+    if (rows.Int(row, 1) != 0) read.bytes.emplace_back(rows.Bytes(row, 2));
+    // Retention may have removed what is missing at the end.
+    if (static_cast<std::size_t>(rows.size()) == limit) read.up_to = rows.Number(row, 0);
+  }
+  return read;
+}
+
+// Where each stream goes on, in their order; nullopt: too much has come, or a clock that went back
+// no longer tells what was told.
+Result<std::optional<std::vector<std::uint64_t>>> PgNews::Begins(const NewsPlace& place,
+                                                                 const Look& look) {
+  std::vector<std::uint64_t> begins;
+  if (place.at_ms == 0 || look.now_ms < place.at_ms) return std::nullopt;
+  std::uint64_t left = 0;
+  for (const Stream& stream : look.streams) {
+    const auto begin = BeginOf(place, stream);
+    if (!begin) return std::unexpected(begin.error());
+    if (!*begin) return std::nullopt;
+    begins.push_back(std::min(**begin, stream.head));
+    left += stream.head - begins.back();
+    if (left > limits::kStreamBacklogRows) return std::nullopt;
+  }
+  return begins;
+}
+
+Result<SharedLedgerView::News> PgNews::After(const NewsPlace& place, EventFilter filter) {
+  const auto look = LookAt(place.at_ms - NewsPlace::kSettledMs);
+  if (!look) return std::unexpected(look.error());
+  const auto begins = Begins(place, *look);
+  if (!begins) return std::unexpected(begins.error());
+  SharedLedgerView::News news{.page = {}, .to = EndOf(*look)};
+  news.is_behind = !*begins;
+  if (news.is_behind) return news;
+  std::vector<std::string> rows;
+  std::size_t at = 0;
+  for (const Stream& stream : look->streams) {
+    std::uint64_t told = (**begins)[at++];
+    const std::size_t room = limits::kStreamPageRows - rows.size();
+    if (told < stream.head && room > 0) {
+      auto read = Read(stream, told, room);
+      if (!read) return std::unexpected(read.error());
+      told = read->up_to;
+      std::ranges::move(read->bytes, std::back_inserter(rows));
+    }
+    if (told == stream.head) continue;
+    news.to.told[stream.stream] = told;
+    news.more = true;
+  }
+  // What is left for the next page is as old as it was.
+  if (news.more) news.to.at_ms = place.at_ms;
+  filter.after = 0;
+  filter.up_to = std::numeric_limits<std::uint64_t>::max();
+  filter.limit = limits::kAdminPageMax;
+  RowsAsLog log(rows);
+  auto page = ListEvents(log, keys_, filter);
+  if (!page) return std::unexpected(page.error());
+  news.page = std::move(*page);
+  return news;
 }
 
 }  // namespace recourse

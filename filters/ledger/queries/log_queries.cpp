@@ -100,7 +100,9 @@ class PageBuilder {
     is_damaged_ = !DecodeFlow(row, state);
     if (is_damaged_) return false;
     if (filter_.flow && state.id != *filter_.flow) return true;
-    if (filter_.trace_id && !flows_of_trace_.contains({state.caller, state.id})) return true;
+    const bool is_of_trace = !filter_.trace_id || state.id == *filter_.trace_id ||
+                             flows_of_trace_.contains({state.caller, state.id});
+    if (!is_of_trace) return true;
     if (!HasRoom()) return false;
     page_.flows.push_back(MovedOf(row.head, std::move(state)));
     page_.last_id = row.head.seq;

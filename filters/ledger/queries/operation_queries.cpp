@@ -130,6 +130,7 @@ Window NextWindow(const Window& left, std::size_t rows_max, bool is_up) {
 }  // namespace
 
 bool IsAskedFor(const OperationFilter& filter, const Event& event) {
+  if (filter.is_of && !filter.is_of(event.id)) return false;
   return Matches(filter, event) && (!filter.value || HasValue(event, *filter.value));
 }
 

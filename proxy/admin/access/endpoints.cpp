@@ -17,13 +17,14 @@ constexpr std::string_view kPage =
     R"({"type": "integer", "minimum": 1, "maximum": 1000, "default": 100})";
 constexpr std::string_view kFlowOrPlan = R"({"anyOf": [{"$ref": "#/components/schemas/Flow"}, )"
                                          R"({"$ref": "#/components/schemas/FlowPreview"}]})";
+constexpr Param kPod = {"pod", kText, "Whose newest row that pod wrote, of a shared ledger"};
 constexpr Param kAfter = {"after", "Id", "The `next` of the page before"};
 constexpr Param kLimit = {"limit", kPage};
 constexpr Param kFlowId = {"id", kText, "Its number, or its flow id where only one flow has it",
                            Param::In::kPath};
 constexpr Param kFile[] = {{"name", kText, "", Param::In::kPath}};
 constexpr Param kApprovalsQuery[] = {
-    {"tool"}, {"caller"}, {"by", kText, "A name or group that may decide"}, kAfter, kLimit};
+    {"tool"}, {"caller"}, {"by", kText, "A name or group that may decide"}, kPod, kAfter, kLimit};
 constexpr Param kOperation[] = {{"operation", "Id", "", Param::In::kPath}};
 constexpr Param kEventsQuery[] = {
     {"trace", R"({"type": "string", "pattern": "^[0-9a-f]{32}$"})"},
@@ -32,12 +33,15 @@ constexpr Param kEventsQuery[] = {
     {"status", "Status"},
     {"phase", "Phase"},
     {"operation", "Id"},
+    {"pod", kText, "Rows that this pod wrote, of a shared ledger"},
     kAfter,
     {"up_to", "Id", "The last row that is of interest"},
     kLimit,
     {"lines", kTrue, "One JSON object per line, for exports"},
     {"answers", kTrue, "With lines: also the kept requests and answers, without credentials"},
-    {"flows", kTrue, "Also the moves of flows"}};
+    {"flows", kTrue, "Also the moves of flows"},
+    {"follow", kText,
+     "What came after the `next` of such an answer, at whatever pod, as lines; first: now"}};
 constexpr Param kRow[] = {{"id", "Id", "", Param::In::kPath}};
 constexpr Param kFlowsQuery[] = {
     {"phase", "FlowPhase"},
@@ -45,6 +49,7 @@ constexpr Param kFlowsQuery[] = {
      "Only those that their deadline stopped unfinished, or none of them"},
     {"name", kText, "Of the policy's flow"},
     {"reason", kText, "A part of the reason"},
+    kPod,
     kLimit,
     kAfter,
     {"all", kTrue, "The newest, over or not; reads the whole log"}};
@@ -61,6 +66,7 @@ constexpr Param kOperationsQuery[] = {
     {"value", kText, "The external reference, or the value of a kept field of the answer"},
     {"status", "Status"},
     {"phase", "Phase"},
+    kPod,
     {"before", "Id", "The `older` of a page: goes on to older ones"},
     {"after", "Id", "The `newer` of a page: goes on to newer ones"},
     {"limit", R"({"type": "integer", "minimum": 1, "maximum": 200})"}};
@@ -69,8 +75,8 @@ constexpr Param kReportQuery[] = {
     {"since", kText, "A duration before now such as 24h, or ms since 1970"},
     {"until", kText, "The same"}};
 constexpr Param kStreamParams[] = {
-    {"after", "Id", "Begin after this row"},
-    {"Last-Event-ID", "Id", "As `after`; wins over it", Param::In::kHeader}};
+    {"after", kText, "Begin after what this message was the id of"},
+    {"Last-Event-ID", kText, "As `after`; wins over it", Param::In::kHeader}};
 constexpr Param kCloseQuery[] = {{"name", kText, "Only those of the policy's flow"},
                                  {"reason", kText, "Only those whose reason has this part"},
                                  {"limit", kPage, "The oldest, at most so many"}};

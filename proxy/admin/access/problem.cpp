@@ -22,4 +22,8 @@ HttpResponse NoLedger(std::string_view detail) {
   return Problem(503, "Event log unavailable", detail);
 }
 
+HttpResponse NoPods() {
+  return Problem(400, "Bad parameter", "the ledger is of this process alone: there are no pods");
+}
+
 }  // namespace recourse

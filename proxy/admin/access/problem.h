@@ -19,4 +19,7 @@ HttpResponse Problem(int status, std::string_view title, std::string_view detail
 // Of a ledger that cannot be read or written.
 HttpResponse NoLedger(std::string_view detail);
 
+// Who asks for a pod where the ledger is of one process.
+HttpResponse NoPods();
+
 }  // namespace recourse

@@ -59,6 +59,11 @@ HttpResponse ActivityApi::Operations(std::string_view query) {
       *text = value;
       continue;
     }
+    if (name == "pod") {
+      if (!pods_.is_shared()) return NoPods();
+      filter.is_of = pods_.AreOf(value);
+      continue;
+    }
     if (const auto accepted = Take(filter, name, value)) {
       return BadParameter(name, value, *accepted);
     }
@@ -84,20 +89,17 @@ HttpResponse ActivityApi::Operations(std::string_view query) {
 }
 
 ServedAnswer ActivityApi::Stream(const HttpRequest& request, std::string_view query) {
-  std::optional<std::uint64_t> after;
-  std::uint64_t number = 0;
+  std::optional<NewsPlace> after;
   for (const auto& [name, value] : ParsePairs(query)) {
-    if (!ParsePlace(value, number)) return BadParameter(name, value, kIdForm);
-    after = number;
+    if (!(after = ParseNewsPlace(value))) return BadParameter(name, value, kPlaceForm);
   }
   // What a client that reconnects says is newer than what its address says.
   if (const std::string* last = FindHeader(request.headers, "Last-Event-ID")) {
-    if (!ParsePlace(*last, number)) return BadParameter("Last-Event-ID", *last, kIdForm);
-    after = number;
+    if (!(after = ParseNewsPlace(*last))) return BadParameter("Last-Event-ID", *last, kPlaceForm);
   }
   auto source = stream_.Watch(after);
   if (!source) {
-    HttpResponse busy = Problem(503, "Too many watchers", source.error());
+    HttpResponse busy = Problem(503, "Not to be watched now", source.error());
     busy.headers.emplace_back("Retry-After", "5");
     return busy;
   }

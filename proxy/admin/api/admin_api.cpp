@@ -37,40 +37,6 @@ HttpResponse Text(int status, std::string body) {
   return {status, "", {{"Content-Type", "text/plain; charset=utf-8"}}, std::move(body)};
 }
 
-// One event per line; the last line says where the next page begins.
-HttpResponse EventLines(const EventPage& page, bool with_answers, PodNames& pods) {
-  std::string body;
-  EachRow(
-      page,
-      [&](const FlowMoved& moved) {
-        AppendFlowMoved(body, moved, &pods);
-        body.push_back('\n');
-      },
-      [&](const Event& event) {
-        (with_answers ? AppendEventWithAnswer : AppendEvent)(body, event, &pods);
-        body.push_back('\n');
-      });
-  JsonObject(body).Raw("next", NextOf(page));
-  body.push_back('\n');
-  return {200, "OK", {{"Content-Type", "application/x-ndjson"}}, std::move(body)};
-}
-
-std::string PageJson(const EventPage& page, PodNames& pods) {
-  return ObjectText([&](JsonObject& json) {
-    {
-      JsonList events = json.List("events");
-      EachRow(
-          page, [&](const FlowMoved& moved) { AppendFlowMoved(events.Value(), moved, &pods); },
-          [&](const Event& event) { AppendEvent(events.Value(), event, &pods); });
-    }
-    json.Raw("next", NextOf(page));
-  });
-}
-
-bool IsTraceId(std::string_view text) {
-  return text.size() == 32 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
-}
-
 // "24h": so long before now; "1790000000000": ms since 1970.
 bool ParseMoment(const std::string& text, std::int64_t now_ms, std::int64_t& out) {
   if (const auto ago = ParseDuration(text)) {
@@ -119,7 +85,7 @@ ServedAnswer AdminApi::Do(const AccessControl::Visit& visit, const HttpRequest& 
     return PolicyExplain(*parts_.reloader.versions().Current(), request, visit.query);
   }
   if (request.method == "POST") return Post(visit, request);
-  if (path == "/events") return ListEvents(visit.query);
+  if (path == "/events") return events_.List(visit.query);
   if (path == "/operations") return activity_.Operations(visit.query);
   if (path == "/stream") return activity_.Stream(request, visit.query);
   if (path == "/policy/tools") return PolicyTools(*parts_.reloader.versions().Current());
@@ -213,65 +179,6 @@ HttpResponse AdminApi::ListRows(std::string_view query) {
   std::string body;
   for (const LoggedRow& row : *rows) AppendRowLine(body, row);
   return {200, "OK", {{"Content-Type", "application/x-ndjson"}}, std::move(body)};
-}
-
-HttpResponse AdminApi::ListEvents(std::string_view query) {
-  EventFilter filter;
-  bool as_lines = false;
-  for (const auto& [name, value] : ParsePairs(query)) {
-    std::uint64_t number = 0;
-    bool good = true;
-    std::string accepted = "a number";
-    if (name == "trace") {
-      good = IsTraceId(value);
-      filter.trace_id = value;
-      accepted = "32 lowercase hexadecimal digits, as they stand in a traceparent";
-    } else if (name == "tool") {
-      filter.tool = value;
-    } else if (name == "status") {
-      good = (filter.status = StatusFromName(value)).has_value();
-      accepted = "PENDING, SUCCESS, FAILED or COMPENSATED (for UNCERTAIN ask by phase)";
-    } else if (name == "phase") {
-      good = (filter.phase = PhaseFromName(value)).has_value();
-      accepted = PhaseNames();
-    } else if (name == "operation") {
-      good = ParseId(value, number);
-      filter.operation = number;
-      accepted = kIdForm;
-    } else if (name == "flow") {
-      filter.flow = value;
-    } else if (name == "after") {
-      good = ParsePlace(value, filter.after);
-      accepted = kIdForm;
-    } else if (name == "up_to") {
-      good = ParsePlace(value, filter.up_to);
-      accepted = kIdForm;
-    } else if (name == "lines") {
-      good = value == "true";
-      as_lines = true;
-      accepted = "true";
-    } else if (name == "answers") {
-      good = value == "true";
-      filter.with_answers = true;
-      accepted = "true";
-    } else if (name == "flows") {
-      good = value == "true";
-      filter.with_flows = true;
-      accepted = "true";
-    } else if (name == "limit") {
-      good = ParseNumber(value, number) && number > 0 && number <= limits::kAdminPageMax;
-      filter.limit = static_cast<std::size_t>(number);
-    }
-    if (!good) {
-      return Problem(
-          400, "Bad parameter",
-          "'" + value + "' is no value for " + name + "; accepted: " + std::string(accepted));
-    }
-  }
-  auto page = parts_.ledger.List(filter);
-  if (!page) return NoLedger(page.error().detail());
-  if (as_lines) return EventLines(*page, filter.with_answers, pods_);
-  return JsonAnswer(PageJson(*page, pods_));
 }
 
 ServedAnswer AdminApi::Backup(const Operator& who) {

@@ -13,6 +13,7 @@
 #include "proxy/admin/access/access_control.h"
 #include "proxy/admin/api/activity_api.h"
 #include "proxy/admin/api/approval_api.h"
+#include "proxy/admin/api/events_api.h"
 #include "proxy/admin/api/flow_api.h"
 #include "proxy/admin/api/operation_api.h"
 #include "proxy/admin/api/process_api.h"
@@ -83,7 +84,6 @@ class AdminApi {
   // Who ordered what, for the hash chain; before it is done. Without a ledger it is in the log.
   Result<void> RecordOrder(const Operator& who, std::string what, std::string reason);
   void NoteOrder(const Operator& who, std::string what);
-  HttpResponse ListEvents(std::string_view query);
   HttpResponse ShowEvent(std::string_view id);
   HttpResponse ShowReport(std::string_view query);
 
@@ -92,6 +92,7 @@ class AdminApi {
   PodNames pods_;
   EventStream stream_;
   ActivityApi activity_;
+  EventsApi events_{parts_.ledger};
   ProcessApi process_;
   LedgerAuditor* const auditor_;  // null: the ledger could not be opened
 };

@@ -101,11 +101,15 @@ HttpResponse ApprovalApi::Handle(const HttpRequest& request, std::string_view pa
 
 HttpResponse ApprovalApi::List(std::string_view query) {
   std::optional<std::string> tool, caller, group;
+  std::function<bool(std::uint64_t)> is_of;
   std::uint64_t limit = 100, after = 0;
   for (const auto& [name, value] : ParsePairs(query)) {
     bool good = true;
     if (name == "tool") {
       tool = value;
+    } else if (name == "pod") {
+      if (!pods_.is_shared()) return NoPods();
+      is_of = pods_.AreOf(value);
     } else if (name == "caller") {
       caller = value;
     } else if (name == "by") {
@@ -122,11 +126,11 @@ HttpResponse ApprovalApi::List(std::string_view query) {
   }
   const auto is_asked_for = [&](const Event& event) {
     if (!event.approval || (tool && event.tool != *tool)) return false;
+    if (is_of && !is_of(event.id)) return false;
     const auto& by = event.approval->by;
     return (!caller || event.caller == *caller) &&
            (!group || std::find(by.begin(), by.end(), *group) != by.end());
   };
-  const auto policy = parts_.policy();
   std::string body;
   {
     JsonObject json(body);
@@ -145,6 +149,7 @@ HttpResponse ApprovalApi::List(std::string_view query) {
           after = claim.event.operation;
           if (!is_asked_for(claim.event)) continue;
           ++found;
+          const auto policy = parts_.policy(claim.event.approval->policy);
           AppendApprovalLine(list.Value(), claim.event, SummaryOf(claim.event, policy), pods_);
         }
       }
@@ -183,7 +188,8 @@ HttpResponse ApprovalApi::Show(std::uint64_t operation) {
       original = earlier.approval->original_body;
     }
   }
-  const std::string summary = is_pending ? SummaryOf(*event, parts_.policy()) : std::string();
+  const std::string summary =
+      is_pending ? SummaryOf(*event, parts_.policy(event->approval->policy)) : std::string();
   return JsonAnswer(ApprovalJson(*event, summary, request ? &*request : nullptr,
                                  original ? &*original : nullptr, CredentialsOf(*event),
                                  EarlierCalls(*event), pods_));
@@ -191,7 +197,7 @@ HttpResponse ApprovalApi::Show(std::uint64_t operation) {
 
 // Of what is still to be sent; under another policy it never is.
 std::vector<std::string> ApprovalApi::CredentialsOf(const Event& event) const {
-  const auto policy = parts_.policy();
+  const auto policy = parts_.policy(event.approval->policy);
   const Tool* const tool = policy->FindTool(event.tool);
   std::vector<std::string> names;
   if (!IsClaim(event.phase) || policy->digest != event.approval->policy) return names;
@@ -229,11 +235,12 @@ std::vector<Event> ApprovalApi::EarlierCalls(const Event& event) {
 }
 
 std::string ApprovalApi::ObjectionTo(const Event& event, const std::string& body) {
-  if (std::string objection = ObjectionToEdit(event, body, *parts_.policy()); !objection.empty())
+  const auto policy = parts_.policy(event.approval->policy);
+  if (std::string objection = ObjectionToEdit(event, body, *policy); !objection.empty())
     return objection;
   Event edited = event;
   edited.request->body = body;
-  const auto context = ApprovedCall(edited, parts_.policy());
+  const auto context = ApprovedCall(edited, policy);
   if (!context) return context.error();
   const auto prepared = PrepareCall(**context, HmacKey({}));
   return prepared ? std::string() : RefusalDetail(**context, prepared.error());
@@ -246,7 +253,7 @@ HttpResponse ApprovalApi::Decide(ApprovalOrder order, std::string_view verb,
   if (const auto read = ReadOrder(request.body, is_approve, order); !read) {
     return Problem(400, "Bad body", read.error());
   }
-  if (parts_.policy()->mode == Mode::kObserve) {
+  if (parts_.policy({})->mode == Mode::kObserve) {
     return Problem(409, "Not done", "observe mode sends nothing of its own");
   }
   const auto event = Find(order.operation);

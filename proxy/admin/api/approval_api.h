@@ -25,7 +25,8 @@ class ApprovalApi {
     Ledger& ledger;
     ApprovalWorker& runner;
     const Clock& clock;
-    std::function<std::shared_ptr<const Policy>()> policy;  // in force
+    // As ApprovalWorker's.
+    std::function<std::shared_ptr<const Policy>(const Digest& asked)> policy;
   };
   explicit ApprovalApi(Parts parts) : parts_(std::move(parts)), pods_(parts_.ledger) {}
 

@@ -13,8 +13,6 @@
 #include <system_error>
 #include <utility>
 
-#include "filters/ledger/model/row_id.h"
-#include "proxy/admin/views/event_view.h"
 #include "proxy/base/json/json_object.h"
 #include "proxy/base/thread_name.h"
 #include "proxy/base/watch_limits.h"
@@ -34,44 +32,28 @@ class StreamSource final : public BodySource {
   const int fd_;
 };
 
-std::string Hello(std::uint64_t last, bool has_gap) {
+std::string Hello(const NewsPlace& last, bool has_gap) {
   return fmt::format("event: hello\ndata: {}\n\n", ObjectText([&](JsonObject& json) {
-                       json.Raw("last", RowIdJson(last));
+                       json.Raw("last", NewsPlaceJson(last));
                        json.Bool("gap", has_gap);
                      }));
 }
 
-std::string Message(std::uint64_t id, std::string_view json) {
-  return fmt::format("id: {}\nevent: event\ndata: {}\n\n", PrintRowId(id), json);
-}
-
-// In the order of the rows.
-std::string Messages(const EventPage& page, PodNames& pods) {
-  std::string text, json;
-  const auto flush = [&](std::uint64_t id) {
-    text += Message(id, json);
-    json.clear();
-  };
-  EachRow(
-      page,
-      [&](const FlowMoved& moved) {
-        AppendFlowMoved(json, moved, &pods);
-        flush(moved.id);
-      },
-      [&](const Event& event) {
-        AppendEvent(json, event, &pods);
-        flush(event.id);
-      });
+// Who goes on after one without a place, as so many write, may be told of some rows again.
+std::string Messages(const NewsPlace& from, const EventFeed::News& news, PodNames& pods) {
+  std::string text;
+  EachNews(from, news, pods, [&](const NewsPlace& place, const std::string& json) {
+    const std::string id = PrintNewsPlace(place);
+    if (id.size() <= limits::kStreamPlaceBytes) text += "id: " + id + "\n";
+    text += "event: event\ndata: " + json + "\n\n";
+  });
   return text;
 }
 
 }  // namespace
 
 EventStream::EventStream(Ledger& ledger, const Clock& clock)
-    : ledger_(ledger),
-      clock_(clock),
-      pods_(ledger),
-      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    : feed_(ledger), clock_(clock), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (wake_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
   thread_ = std::thread([this] { Run(); });
 }
@@ -98,16 +80,31 @@ void EventStream::Notify() {
   }
 }
 
-std::expected<std::unique_ptr<BodySource>, std::string> EventStream::Watch(
-    std::optional<std::uint64_t> after) {
-  const std::uint64_t last = ledger_.Stats().last_id;
-  const std::uint64_t position = std::min(after.value_or(last), last);
-  const bool is_behind = last - position > limits::kStreamBacklogRows;
+std::expected<EventStream::Watcher, std::string> EventStream::NewWatcher(
+    const std::optional<NewsPlace>& after) {
   Watcher watcher;
-  watcher.position = is_behind ? last : position;
-  watcher.pending = "retry: 1000\n" + Hello(watcher.position, is_behind);
+  bool has_gap = false;
+  if (after) {
+    const auto news = feed_.After(*after, {.with_flows = true});
+    if (!news) return std::unexpected(std::string(news.error().detail()));
+    has_gap = news->is_behind;
+    const bool is_at_end = !news->more && news->page.events.empty() && news->page.flows.empty();
+    watcher.position = has_gap || is_at_end ? news->to : *after;
+  } else {
+    auto end = feed_.End();
+    if (!end) return std::unexpected(std::string(end.error().detail()));
+    watcher.position = std::move(*end);
+  }
+  watcher.pending = "retry: 1000\n" + Hello(watcher.position, has_gap);
   watcher.moved = watcher.told = clock_.Now();
   watcher.until = watcher.moved + limits::kStreamFor;
+  return watcher;
+}
+
+std::expected<std::unique_ptr<BodySource>, std::string> EventStream::Watch(
+    std::optional<NewsPlace> after) {
+  auto watcher = NewWatcher(after);
+  if (!watcher) return std::unexpected(watcher.error());
   const std::lock_guard lock(mutex_);
   if (watching_ >= limits::kStreamWatchersMax) {
     return std::unexpected(
@@ -117,8 +114,8 @@ std::expected<std::unique_ptr<BodySource>, std::string> EventStream::Watch(
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0) {
     return std::unexpected("the process has no file descriptor left for a stream");
   }
-  watcher.fd = ends[0];
-  new_.push_back(std::move(watcher));
+  watcher->fd = ends[0];
+  new_.push_back(std::move(*watcher));
   ++watching_;
   is_armed_ = true;
   Notify();
@@ -132,7 +129,8 @@ void EventStream::Run() {
     Tell();
     // Whatever is committed from here on wakes the thread; what came before is told already.
     if (!watchers_.empty()) is_armed_ = true;
-    Wait(watchers_.empty() ? Millis(-1) : limits::kStreamHeartbeat / 4);
+    const Millis pause = feed_.is_shared() ? limits::kStreamLook : limits::kStreamHeartbeat / 4;
+    Wait(watchers_.empty() ? Millis(-1) : pause);
     if (is_stopping_) return;
     // What comes close together is told together. The ledger publishes its newest row meanwhile.
     Wait(limits::kStreamPause);
@@ -168,7 +166,7 @@ void EventStream::Wait(Millis at_most) {
 }
 
 void EventStream::Tell() {
-  last_ = ledger_.Stats().last_id;
+  ++looks_;
   const MonoTime now = clock_.Now();
   for (bool more = true; more && !is_stopping_;) {
     more = false;
@@ -192,33 +190,33 @@ bool EventStream::TellMore(Watcher& watcher, MonoTime now) {
 bool EventStream::Fill(Watcher& watcher, MonoTime now) {
   watcher.pending.clear();
   watcher.taken = 0;
-  if (watcher.position < last_ && last_ - watcher.position > limits::kStreamBacklogRows) {
-    watcher.position = last_;
-    watcher.pending = Hello(last_, true);
-  } else if (watcher.position < last_) {
-    if (!ReadPage(watcher.position)) {
-      watcher.is_gone = true;  // asking again will say why
-      return false;
-    }
-    watcher.position = page_.to;
+  if (!ReadPage(watcher.position)) {
+    watcher.is_gone = true;  // asking again will say why
+    return false;
+  }
+  watcher.position = page_.to;
+  if (page_.is_behind) {
+    watcher.pending = Hello(page_.to, true);
+  } else if (!page_.text.empty()) {
     watcher.pending = page_.text;
   } else if (now - watcher.told >= limits::kStreamHeartbeat) {
     watcher.pending = ": nothing new\n\n";
   }
   if (!watcher.pending.empty()) watcher.told = now;
-  return watcher.position < last_;
+  return page_.more;
 }
 
 // Watchers who are equally far get the same page. False: the rows cannot be read.
-bool EventStream::ReadPage(std::uint64_t from) {
-  if (page_.from == from && page_.until == last_) return true;
-  const auto events = ledger_.List(
-      {.after = from, .up_to = last_, .limit = limits::kStreamPageRows, .with_flows = true});
-  if (!events) return false;
-  page_ = {.from = from,
-           .to = events->more ? events->last_id : last_,
-           .until = last_,
-           .text = Messages(*events, pods_)};
+bool EventStream::ReadPage(const NewsPlace& from) {
+  if (page_.look == looks_ && page_.from == from) return true;
+  const auto news = feed_.After(from, {.with_flows = true});
+  if (!news) return false;
+  page_ = {.look = looks_,
+           .from = from,
+           .to = news->to,
+           .text = Messages(from, *news, feed_.pods()),
+           .more = news->more,
+           .is_behind = news->is_behind};
   return true;
 }
 

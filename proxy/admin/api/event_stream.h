@@ -12,16 +12,17 @@
 #include <vector>
 
 #include "filters/ledger/ledger.h"
-#include "proxy/admin/views/pod_names.h"
+#include "filters/ledger/model/news_place.h"
+#include "proxy/admin/api/event_feed.h"
 #include "proxy/base/clock.h"
 #include "proxy/net/beast/http_server.h"
 
 namespace recourse {
 
 // Each watcher is a stream of
-//   event: hello  data: {"last":ROW}   once; with `gap`, when so much came that the watcher has to
+//   event: hello  data: {"last":PLACE} once; with `gap`, when so much came that the watcher has to
 //                                      ask anew
-//   event: event  id: ROW  data: an event or a move of a flow, as GET /events?flows=true shows it
+//   event: event  id: PLACE  data: an event or a move of a flow, as GET /events?flows=true shows it
 // and a comment every kStreamHeartbeat. Whoever takes nothing for kStreamStall is let go, as is
 // everybody after kStreamFor; Last-Event-ID goes on where they were.
 class EventStream {
@@ -32,26 +33,29 @@ class EventStream {
   // Nothing is told any more, and the ledger is not read any more. Notify stays allowed.
   void Stop();
 
-  // Something was committed. Any thread; never blocks, and costs nothing while nobody watches.
+  // Something was committed here; what others commit is looked for. Any thread; never blocks, and
+  // costs nothing while nobody watches.
   void Notify();
 
-  // Rows after `after`; unset: those that come from now on. Any thread. Fails with a line for
-  // people when there are kStreamWatchersMax already.
-  std::expected<std::unique_ptr<BodySource>, std::string> Watch(std::optional<std::uint64_t> after);
+  // What comes after `after`; unset: from now on. Any thread; may block. Fails with a line for
+  // people when there are kStreamWatchersMax already, or the ledger cannot be read.
+  std::expected<std::unique_ptr<BodySource>, std::string> Watch(std::optional<NewsPlace> after);
 
  private:
   struct Watcher {
-    int fd = -1;                 // of a socket pair; the server has the other end
-    std::uint64_t position = 0;  // every row up to here was told
-    std::string pending;         // not taken yet
-    std::size_t taken = 0;       // of `pending`
+    int fd = -1;            // of a socket pair; the server has the other end
+    NewsPlace position{};   // every row up to here was told
+    std::string pending;    // not taken yet
+    std::size_t taken = 0;  // of `pending`
     MonoTime until{}, moved{}, told{};
     bool is_gone = false;
   };
-  // The rows after `from` up to `to`, read when `until` was the newest one.
+  // What came after `from` up to `to`, as it was found by that look.
   struct Page {
-    std::uint64_t from = 0, to = 0, until = 0;
+    std::uint64_t look = 0;
+    NewsPlace from{}, to{};
     std::string text;
+    bool more = false, is_behind = false;
   };
 
   void Run();
@@ -61,12 +65,12 @@ class EventStream {
   // False: nothing more can be told now.
   bool TellMore(Watcher& watcher, MonoTime now);
   bool Fill(Watcher& watcher, MonoTime now);
-  bool ReadPage(std::uint64_t from);
+  bool ReadPage(const NewsPlace& from);
+  std::expected<Watcher, std::string> NewWatcher(const std::optional<NewsPlace>& after);
   static void Send(Watcher& watcher, MonoTime now);
 
-  Ledger& ledger_;
+  EventFeed feed_;
   const Clock& clock_;
-  PodNames pods_;
   int wake_ = -1;                      // eventfd
   std::atomic<bool> is_armed_{false};  // the thread wants to be woken
   std::atomic<bool> is_stopping_{false};
@@ -74,7 +78,7 @@ class EventStream {
   // The stream's thread.
   std::vector<Watcher> watchers_;
   Page page_;
-  std::uint64_t last_ = 0;  // the newest row
+  std::uint64_t looks_ = 0;
 
   std::mutex mutex_;
   std::vector<Watcher> new_;  // guarded by mutex_

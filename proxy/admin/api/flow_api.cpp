@@ -94,6 +94,7 @@ HttpResponse FlowApi::Handle(const HttpRequest& request, std::string_view path,
 HttpResponse FlowApi::List(std::string_view query) {
   const auto selection = ReadFlowSelection(query);
   if (!selection) return Problem(400, "Bad parameter", selection.error());
+  if (!selection->pod.empty() && !pods_.is_shared()) return NoPods();
   std::vector<FlowState> flows;
   if (selection->all) {
     auto newest = parts_.ledger.NewestFlows(limits::kFlowsMax);
@@ -104,7 +105,9 @@ HttpResponse FlowApi::List(std::string_view query) {
     if (!open) return open.error();
     flows = std::move(*open);
   }
-  std::erase_if(flows, [&](const FlowState& state) { return !IsSelected(*selection, state); });
+  std::erase_if(flows, [&, is_of = pods_.AreOf(selection->pod)](const FlowState& state) {
+    return !IsSelected(*selection, state) || (!selection->pod.empty() && !is_of(LastRowOf(state)));
+  });
   // Of all flows the newest are asked for, of those not over the oldest.
   const std::size_t most = static_cast<std::size_t>(selection->limit);
   const std::size_t over = flows.size() > most ? flows.size() - most : 0;

@@ -31,7 +31,7 @@ std::optional<std::string_view> Take(FlowSelection& selection, const std::string
     if (!is_true && value != "false") return "true or false";
     selection.stopped = is_true;
   } else {
-    (name == "name" ? selection.name : selection.reason) = value;
+    (name == "name" ? selection.name : name == "pod" ? selection.pod : selection.reason) = value;
   }
   return std::nullopt;
 }

@@ -14,7 +14,7 @@ namespace recourse {
 struct FlowSelection {
   std::optional<FlowPhase> phase{};
   std::optional<bool> stopped{};  // IsStopped
-  std::string name, reason;       // the policy's flow; a part of the reason; empty: any
+  std::string name, reason, pod;  // the policy's flow; a part of the reason; empty: any
   std::uint64_t limit = 100, after = 0;
   bool all = false;  // also those that are over
 };

@@ -31,15 +31,20 @@ bool IsSettled(const ProcessApi::Work& work, const LedgerStats& stats, Mode mode
                                     stats.running == 0 && stats.flows_breaking == 0);
 }
 
+std::string_view NameOf(Mode mode) { return mode == Mode::kObserve ? "observe" : "enforce"; }
+
 // Of a ledger that is shared, if it can be asked.
-void AddStreams(Ledger& ledger, JsonObject& json) {
+void AddStreams(Ledger& ledger, const PolicyVersions& versions, JsonObject& json) {
   auto* const shared = dynamic_cast<SharedLedgerView*>(&ledger);
   const auto streams = shared != nullptr ? shared->Streams() : Result<std::vector<LedgerStream>>();
   if (shared == nullptr || !streams) return;
-  json.Objects("streams", *streams, [](JsonObject& one, const LedgerStream& stream) {
+  json.Objects("streams", *streams, [&](JsonObject& one, const LedgerStream& stream) {
     one.Number("stream", stream.stream);
     one.Text("pod", stream.pod);
     one.Text("state", stream.state);
+    one.TextIfAny("policy", stream.policy);
+    const auto policy = versions.Of(stream.policy);
+    if (policy->version == stream.policy) one.Text("mode", NameOf(policy->mode));
     one.Number("rows", stream.rows);
     one.Number("running", stream.running);
     one.Number("silent_s", stream.silent_s);
@@ -105,7 +110,7 @@ HttpResponse ProcessApi::Status() const {
     json.Text("commit", BuildCommit());
     json.Text("state", work.is_draining ? "draining" : work.is_ready ? "ready" : "starting");
     json.Bool("settled", IsSettled(work, stats, policy->mode));
-    json.Text("mode", policy->mode == Mode::kObserve ? "observe" : "enforce");
+    json.Text("mode", NameOf(policy->mode));
     json.Text("started", Rfc3339Millis(ToUnixMillis(started_)));
     json.Number("uptime_s", std::chrono::duration_cast<std::chrono::seconds>(up).count());
     json.Text("log_level", NameOf(LeastLogLevel()));
@@ -138,7 +143,7 @@ HttpResponse ProcessApi::Status() const {
     json.Each("missing_tools", MissingTools(*policy, *work.mcp_tools), write_name);
     json.Each("redeclared_tools", RedeclaredTools(*policy, *work.mcp_tools), write_name);
     json.Raw("ledger", ToJson(stats));
-    AddStreams(parts_.ledger, json);
+    AddStreams(parts_.ledger, parts_.reloader.versions(), json);
     AddKept(parts_.ledger, policy->ledger, json);
   }));
 }

@@ -24,6 +24,7 @@ inline bool ParseId(std::string_view text, std::uint64_t& out) {
   if (id) out = *id;
   return id.has_value();
 }
+inline constexpr std::string_view kPlaceForm = "what an earlier answer gave to go on from";
 // A place in the log. A number past every row of a stream is that stream's end.
 inline bool ParsePlace(std::string_view text, std::uint64_t& out) {
   if (ParseId(text, out)) return true;

@@ -6,6 +6,7 @@ import { counted, eventBadge, flowBadge, lastedText, short, time, zoneText } fro
 import { compareRows, idFrom, placeFrom } from "/ui/ids.js";
 import { shortcut } from "/ui/keys.js";
 import { emptyBox, pageHead, pasteBox, problemBox } from "/ui/parts.js";
+import { podChoice } from "/ui/pods.js";
 import { listen } from "/ui/stream.js";
 import { foreign } from "/ui/text.js";
 import { VirtualList } from "/ui/virtual_list.js";
@@ -26,7 +27,7 @@ const STATES = [
 // Of news nobody knows but the server which fields were kept.
 function matches(event, filter) {
   return (!filter.value || event.external_ref === filter.value || event.isFound) &&
-    (!filter.tool || event.tool === filter.tool) &&
+    (!filter.tool || event.tool === filter.tool) && (!filter.pod || event.pod === filter.pod) &&
     (!filter.trace || event.trace_id === filter.trace) &&
     (!filter.status || event.status === filter.status) &&
     (!filter.phase || event.phase === filter.phase);
@@ -76,7 +77,13 @@ function operationCells(event) {
     h("span", { role: "gridcell", class: "c-try" },
       event.attempt > 1 ? `try ${event.attempt}` : ""),
     h("span", { role: "gridcell", class: "c-flow" }, flow),
+    podCell(event),
   ];
+}
+
+function podCell(row) {
+  return row.pod === undefined ? null : h("span", { role: "gridcell", class: "c-pod" },
+    foreign(row.pod));
 }
 
 function flowCells(flow) {
@@ -89,6 +96,7 @@ function flowCells(flow) {
     h("span", { role: "gridcell", class: "c-try" },
       flow.undone_count ? `${flow.undone_count} undone` : ""),
     h("span", { role: "gridcell", class: "c-flow muted" }, lastedText(flow.began, flow.changed)),
+    podCell(flow),
   ];
 }
 
@@ -106,7 +114,7 @@ function tabs(shown) {
 
 function operationsPage(values) {
   const filter = { tool: values.tool ?? "", trace: values.trace ?? "", value: values.value ?? "",
-    status: values.status ?? "", phase: values.phase ?? "" };
+    status: values.status ?? "", phase: values.phase ?? "", pod: values.pod ?? "" };
   let operations = new Operations();
   let isLoading = false;
   let isClosed = false;
@@ -135,6 +143,7 @@ function operationsPage(values) {
     const before = list.rows.length;
     const wasTop = list.isAtTop();
     list.set(operations.rows());
+    showPods(list);
     list.empty.hidden = list.rows.length > 0 || isLoading || operations.older !== null ||
       error.childElementCount > 0;
     const more = list.rows.length - before;
@@ -206,7 +215,7 @@ function operationsPage(values) {
       pageHead("Activity", tabs("operations"), form),
       h("div", {}, error, byNumber(filter.value)),
       h("div", { class: "list-frame" }, columnHeads(["Time", "State", "Tool", "Call",
-        "External ref", "", "Flow"]), list.frame, news), note),
+        "External ref", "", "Flow", "Pod"]), list.frame, news), note),
     close: () => {
       isClosed = true;
       endNews();
@@ -253,9 +262,14 @@ async function sayFirstCall(empty) {
 }
 
 function columnHeads(names) {
-  const classes = ["time", "state", "tool", "call", "ref", "try", "flow"];
+  const classes = ["time", "state", "tool", "call", "ref", "try", "flow", "pod"];
   return h("div", { class: "row heads", "aria-hidden": "true" },
     names.map((name, at) => h("span", { class: `c-${classes[at]}` }, name)));
+}
+
+// Rows of a ledger of one process name none.
+function showPods(list) {
+  list.frame.parentElement?.classList.toggle("with-pods", list.rows[0]?.pod !== undefined);
 }
 
 const isFiltered = (filter) => Object.values(filter).some(Boolean);
@@ -275,20 +289,22 @@ function filterForm(filter) {
   const go = () => {
     const [name, wanted] = state.value.split("=");
     const next = `#/activity${query({ tool: tool.value.trim(), trace: trace.value.trim(),
-      value: value.value.trim(), [name || "status"]: wanted })}`;
+      value: value.value.trim(), [name || "status"]: wanted, pod: pod.value })}`;
     if (next !== location.hash) location.hash = next;
   };
+  const pod = podChoice(filter.pod);
   const list = h("datalist", { id: tools });
   get("/policy/tools").then((policy) => add(list, policy.tools.filter((one) =>
     one.effect === "write").map((one) => h("option", { value: one.name })))).catch(() => {});
   return h("form", { class: "filter", role: "search",
     onsubmit: (event) => { event.preventDefault(); go(); }, onchange: go },
-  tool, value, state, trace, list,
+  tool, value, state, trace, pod, list,
   isFiltered(filter) && h("a", { class: "button", href: "#/activity" }, "Clear"));
 }
 
 function flowsPage(values) {
   const isAll = values.all === "true";
+  const pod = podChoice(values.pod ?? "", () => go());
   const error = h("div", {});
   const note = h("p", { class: "list-note muted small" });
   let isClosed = false;
@@ -305,9 +321,11 @@ function flowsPage(values) {
   list.empty.hidden = true;
   async function load() {
     try {
-      const page = await get(`/flows${query({ limit: 1000, all: isAll ? "true" : "" })}`);
+      const page = await get(`/flows${query({ limit: 1000, all: isAll ? "true" : "",
+        pod: values.pod })}`);
       if (isClosed) return;
       list.set(page.flows.map((flow) => ({ ...flow, id: flow.number })).reverse());
+      showPods(list);
       list.empty.hidden = page.flows.length > 0;
       note.textContent =
         `${counted(page.flows.length, "flow")}${isAll ? "" : " not over"}, ${zoneText()}`;
@@ -330,17 +348,18 @@ function flowsPage(values) {
     shortcut("Enter", "Open the row", () => list.openSelected()),
   ];
   load();
-  const all = h("label", { class: "check" },
-    h("input", { type: "checkbox", checked: isAll,
-      onchange: (event) => {
-        location.hash = `#/activity?show=flows${event.target.checked ? "&all=true" : ""}`;
-      } }), "Also those that are over");
+  const over = h("input", { type: "checkbox", checked: isAll, onchange: () => go() });
+  const all = h("label", { class: "check" }, over, "Also those that are over");
+  function go() {
+    location.hash = `#/activity${query({ show: "flows", all: over.checked ? "true" : "",
+      pod: pod.value })}`;
+  }
   return {
     title: "Flows",
     element: h("div", { class: "page filling" },
-      pageHead("Activity", tabs("flows"), h("div", { class: "filter" }, all)), error,
+      pageHead("Activity", tabs("flows"), h("div", { class: "filter" }, pod, all)), error,
       h("div", { class: "list-frame" }, columnHeads(["Changed", "State", "Flow", "Flow id",
-        "Steps", "", "Lasted"]), list.frame), note),
+        "Steps", "", "Lasted", "Pod"]), list.frame), note),
     close: () => {
       isClosed = true;
       endNews();

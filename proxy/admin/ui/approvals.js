@@ -8,6 +8,7 @@ import { badge, countdownText, counted, date, facts } from "/ui/format.js";
 import { compareIds, idFrom } from "/ui/ids.js";
 import { shortcut } from "/ui/keys.js";
 import { emptyBox, loadedPage, pageHead, pasteBox, requestBox } from "/ui/parts.js";
+import { podFilter } from "/ui/pods.js";
 import { listen, streamState } from "/ui/stream.js";
 import { bytesOf, compact, foreign, fromEdit, marksIn, sizeText, spaced,
   toEdit } from "/ui/text.js";
@@ -47,11 +48,12 @@ function watch(page, isOurs) {
   };
 }
 
-export function approvalsPage() {
+export function approvalsPage({ values }) {
   const page = loadedPage({
     head: pageHead("Approvals", h("p", { class: "muted" },
-      "Calls that wait for a human. What nobody decides in time is not sent.")),
-    load: () => get(`/approvals${query({ limit: SHOWN_MOST })}`),
+      "Calls that wait for a human. What nobody decides in time is not sent."),
+    podFilter("approvals", values.pod)),
+    load: () => get(`/approvals${query({ limit: SHOWN_MOST, pod: values.pod })}`),
     draw: ({ approvals, next }) => {
       if (approvals.length === 0) {
         return [emptyBox("approvals", "Nothing waits for you",
@@ -94,6 +96,7 @@ function inboxRow(approval) {
     h("p", { class: "muted small" }, "asked by ", foreign(approval.caller), " at ",
       date(approval.asked), approval.body_bytes !== undefined
         ? ` · body ${sizeText(approval.body_bytes)}` : "",
+      approval.pod && [" · pod ", foreign(approval.pod)],
       approval.why ? [" · ", foreign(approval.why)] : "")));
 }
 
@@ -155,6 +158,7 @@ function drawApproval(approval, reload) {
       approval.detail && !isPending && h("p", { class: "reason" }, foreign(approval.detail)),
       facts([
         ["Asked by", foreign(approval.caller)],
+        ["Pod", approval.pod && foreign(approval.pod)],
         ["Asked at", date(approval.asked)],
         isPending && ["Decide until", date(approval.expires)],
         ["Approved", `${approval.approvals} of ${approval.needs}`],

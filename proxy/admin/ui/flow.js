@@ -81,6 +81,7 @@ function drawFlow(flow, events, moves, reload) {
         ["Number", String(flow.number)],
         ["Flow id", h("span", { class: "mono" }, foreign(flow.flow))],
         ["Caller", foreign(flow.caller)],
+        ["Pod", flow.pod && foreign(flow.pod)],
         ["Cause", flow.cause.replaceAll("_", " ")],
         ["Began", date(flow.began)],
         ["Changed", date(flow.changed)],

@@ -4,15 +4,16 @@ import { get, query } from "/ui/api.js";
 import { h, icon } from "/ui/dom.js";
 import { counted, date, spanText } from "/ui/format.js";
 import { emptyBox, loadedPage, pageHead, saidBox } from "/ui/parts.js";
+import { podFilter } from "/ui/pods.js";
 import { bulkActions, flowActions, stepActions } from "/ui/repair.js";
 import { listen } from "/ui/stream.js";
 import { foreign } from "/ui/text.js";
 
 const SHOWN_MOST = 20;  // with their steps
 
-async function load() {
+async function load(pod) {
   const { flows, next } = await get(`/flows${query({ phase: "NEEDS_HUMAN", stopped: "false",
-    limit: 200 })}`);
+    limit: 200, pod })}`);
   const shown = await Promise.all(flows.slice(0, SHOWN_MOST).map(async (flow) => {
     try {
       return await get(`/flows/${flow.number}`);
@@ -35,12 +36,13 @@ function groupsOf(flows) {
   return [...groups.values()];
 }
 
-export function parkedPage() {
+export function parkedPage({ values }) {
   let shownFlows = new Set();
   const page = loadedPage({
     head: pageHead("Parked", h("p", { class: "muted" },
-      "Flows that broke and cannot be undone without you, the oldest first.")),
-    load,
+      "Flows that broke and cannot be undone without you, the oldest first."),
+    podFilter("parked", values.pod)),
+    load: () => load(values.pod),
     draw: ({ shown, rest, isMore }) => {
       shownFlows = new Set(shown.map((flow) => flow.flow));
       if (shown.length === 0) {
@@ -95,7 +97,8 @@ function drawCard(flow, reload) {
     h("p", { class: "reason bad" }, icon("hand"), foreign(flow.reason)),
     h("p", { class: "muted small" }, `${counted(flow.step_count, "step")}, ` +
       `${flow.undone_count} undone · caller `, foreign(flow.caller), " · flow ",
-    h("span", { class: "mono" }, foreign(flow.flow))),
+    h("span", { class: "mono" }, foreign(flow.flow)),
+    flow.pod && [" · pod ", foreign(flow.pod)]),
     left.length > 0 && h("ul", { class: "left-steps" }, left.map((step) => h("li", {},
       h("div", {}, h("b", {}, foreign(step.tool)), " ",
         h("span", { class: "mono muted" }, foreign(`${step.method} ${step.path}`)),

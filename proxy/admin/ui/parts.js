@@ -3,6 +3,7 @@
 import { getLines, query } from "/ui/api.js";
 import { h, icon, replace, toast } from "/ui/dom.js";
 import { date, eventBadge, facts } from "/ui/format.js";
+import { placeFrom } from "/ui/ids.js";
 import { block, foreign } from "/ui/text.js";
 
 export function problemBox(problem, again) {
@@ -111,10 +112,11 @@ export function saidBox(label, said) {
 }
 
 export function eventTable(events) {
+  const hasPods = events[0]?.pod !== undefined;
   return h("div", { class: "scrolls", tabindex: "0", role: "region", "aria-label": "Events" },
     h("table", {},
       h("thead", {}, h("tr", {}, ["Event", "Time", "State", "Phase", "Try", "Cause", "HTTP",
-        "Detail"].map((name) => h("th", { scope: "col" }, name)))),
+        ...(hasPods ? ["Pod"] : []), "Detail"].map((name) => h("th", { scope: "col" }, name)))),
       h("tbody", {}, events.map((event) => h("tr", {},
         h("td", { class: "number" }, event.event_id),
         h("td", { class: "number" }, date(event.time, true)),
@@ -123,6 +125,7 @@ export function eventTable(events) {
         h("td", { class: "number" }, event.attempt),
         h("td", {}, event.cause.replaceAll("_", " ")),
         h("td", { class: "number" }, event.http_status || ""),
+        hasPods && h("td", {}, foreign(event.pod)),
         h("td", { class: "detail" }, foreign(event.detail)))))));
 }
 
@@ -133,6 +136,7 @@ export function callFacts(event) {
     ["Backend", foreign(event.backend)],
     ["Class", event.class && foreign(event.class)],
     ["Caller", foreign(event.caller)],
+    ["Pod", event.pod && foreign(event.pod)],
     ["External ref", event.external_ref && h("span", { class: "mono" },
       foreign(event.external_ref))],
     ["Flow", event.flow && link(`#/flow/${encodeURIComponent(event.flow)}`,
@@ -161,9 +165,10 @@ export function keptBox(eventId) {
     if (!element.open || inside.childElementCount > 0) return;
     replace(inside, h("p", { class: "waiting" }, "Loading…"));
     try {
-      const [event] = await getLines(`/events${query({ after: eventId - 1, up_to: eventId,
-        answers: true, lines: true })}`);
-      replace(inside, keptParts(event));
+      const events = await getLines(`/events${query({ after: placeFrom(eventId, -1),
+        up_to: eventId, answers: true, lines: true })}`);
+      // Other streams may have rows between.
+      replace(inside, keptParts(events.find((one) => one.event_id === eventId)));
     } catch (problem) {
       replace(inside, problemBox(problem));
     }

@@ -4,14 +4,16 @@ import { get, post } from "/ui/api.js";
 import { h, replace } from "/ui/dom.js";
 import { counted, date, facts, spanText } from "/ui/format.js";
 import { loadedPage, pageHead, problemBox } from "/ui/parts.js";
+import { podsCard } from "/ui/pods.js";
 import { foreign } from "/ui/text.js";
 
 export function policyPage() {
   const page = loadedPage({
     head: pageHead("Policy"),
-    load: async () => ({ state: await get("/policy"), policy: await get("/policy/tools") }),
-    draw: ({ state, policy }) => [explainCard(policy), stateCard(state, policy),
-      toolsCard(policy), flowsCard(policy), backendsCard(policy)],
+    load: async () => ({ state: await get("/policy"), policy: await get("/policy/tools"),
+      streams: (await get("/status")).streams }),
+    draw: ({ state, policy, streams }) => [explainCard(policy), stateCard(state, policy),
+      podsCard(streams), toolsCard(policy), flowsCard(policy), backendsCard(policy)],
   });
   return { title: "Policy", element: page.element, close: page.close };
 }

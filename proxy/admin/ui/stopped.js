@@ -6,6 +6,7 @@ import { ask } from "/ui/dialog.js";
 import { h, toast } from "/ui/dom.js";
 import { counted, date, spanText } from "/ui/format.js";
 import { emptyBox, loadedPage, pageHead } from "/ui/parts.js";
+import { podChoice } from "/ui/pods.js";
 import { REASON } from "/ui/repair.js";
 import { listen } from "/ui/stream.js";
 import { foreign } from "/ui/text.js";
@@ -13,13 +14,15 @@ import { foreign } from "/ui/text.js";
 const SHOWN_MOST = 200;
 
 export function stoppedPage({ values }) {
-  const which = { name: values.name ?? "", reason: values.reason ?? "" };
+  const which = { name: values.name ?? "", reason: values.reason ?? "", pod: values.pod ?? "" };
   const field = (name, label) => h("input", { type: "search", name, value: which[name],
     "aria-label": label, placeholder: label });
+  const pod = podChoice(which.pod);
   const filter = h("form", { class: "filter", onsubmit: (event) => {
     event.preventDefault();
-    location.hash = `#/stopped${query(Object.fromEntries(new FormData(filter)))}`;
-  } }, field("name", "Flow of the policy"), field("reason", "Text of the reason"),
+    location.hash = `#/stopped${query({ ...Object.fromEntries(new FormData(filter)),
+      pod: pod.value })}`;
+  } }, field("name", "Flow of the policy"), field("reason", "Text of the reason"), pod,
   h("button", { type: "submit" }, "Filter"));
   const page = loadedPage({
     head: pageHead("Stopped", h("p", { class: "muted" },
@@ -38,7 +41,9 @@ function drawList(flows, isMore, which, reload) {
   if (flows.length === 0) {
     return emptyBox("check", "Nothing has stopped", "No flow waits for a word after its deadline.");
   }
-  const heads = ["Flow", "Name", "Stopped", "Steps", "Caller", "Reason"];
+  const hasPods = flows[0].pod !== undefined;
+  const heads = ["Flow", "Name", "Stopped", "Steps", "Caller", ...(hasPods ? ["Pod"] : []),
+    "Reason"];
   return h("section", { class: "card" },
     h("h2", {}, `${counted(flows.length, "flow")}${isMore ? " and further ones" : ""}`),
     can("repair") && h("div", { class: "actions" }, closeAll(flows.length, isMore, which, reload)),
@@ -53,6 +58,7 @@ function drawList(flows, isMore, which, reload) {
             spanText(Date.now() - Date.parse(flow.changed)), " ago"),
           h("td", { class: "number" }, flow.step_count),
           h("td", {}, foreign(flow.caller)),
+          hasPods && h("td", {}, foreign(flow.pod)),
           h("td", { class: "detail" }, foreign(flow.reason))))))));
 }
 

@@ -6,7 +6,7 @@ const HIDDEN_FOR = 20_000;
 const RETRY_MOST = 15_000;
 
 let source = null;
-let last = null;  // row up to which everything was told
+let last = null;  // place up to which everything was told
 let state = "off";
 let retry = 0;
 let timer = 0;
@@ -49,7 +49,8 @@ function open() {
   clearTimeout(timer);
   if (source) return;
   become("connecting");
-  source = new EventSource(last === null ? "/stream" : `/stream?after=${last}`);
+  source = new EventSource(last === null ? "/stream"
+    : `/stream?after=${encodeURIComponent(last)}`);
   source.addEventListener("hello", (message) => {
     const hello = JSON.parse(message.data);
     // What a page asked for before may have changed until now.

@@ -4,6 +4,7 @@ import { get, query } from "/ui/api.js";
 import { h } from "/ui/dom.js";
 import { counted, date, spanText } from "/ui/format.js";
 import { emptyBox, loadedPage, pageHead } from "/ui/parts.js";
+import { podFilter } from "/ui/pods.js";
 import { settleActions, waits } from "/ui/repair.js";
 import { listen } from "/ui/stream.js";
 import { foreign } from "/ui/text.js";
@@ -11,27 +12,30 @@ import { foreign } from "/ui/text.js";
 const SHOWN_MOST = 200;
 
 // The newest of them; a rare one may take several looks, each of which costs a bounded part.
-async function load() {
-  const [{ tools }, { ledger }] = await Promise.all([get("/policy/tools"), get("/status")]);
+async function load(pod) {
+  const [{ tools }, { ledger, streams }] =
+    await Promise.all([get("/policy/tools"), get("/status")]);
   const probed = tools.filter((tool) => tool.rules.some(([name]) => name === "settle"))
     .map((tool) => tool.name);
   const found = [];
   let before = null;
-  while (found.length < Math.min(SHOWN_MOST, ledger.uncertain)) {
-    const page = await get(`/operations${query({ phase: "UNCERTAIN", before,
+  const most = streams ? SHOWN_MOST : Math.min(SHOWN_MOST, ledger.uncertain);
+  while (found.length < most) {
+    const page = await get(`/operations${query({ phase: "UNCERTAIN", before, pod,
       limit: SHOWN_MOST })}`);
     found.push(...page.operations.filter(waits));
     before = page.older;
     if (before === null) break;
   }
-  return { found, probed, isMore: found.length < ledger.uncertain && before !== null };
+  return { found, probed, isMore: before !== null && (streams || found.length < ledger.uncertain) };
 }
 
-export function unknownPage() {
+export function unknownPage({ values }) {
   const page = loadedPage({
     head: pageHead("Unknown", h("p", { class: "muted" },
-      "Calls that were sent, and nobody knows whether they took effect.")),
-    load,
+      "Calls that were sent, and nobody knows whether they took effect."),
+    podFilter("unknown", values.pod)),
+    load: () => load(values.pod),
     draw: ({ found, probed, isMore }) => {
       if (found.length === 0) {
         return emptyBox("check", "Every outcome is known", "A call whose answer was lost is here " +
@@ -65,6 +69,7 @@ function group(title, says, operations, reload) {
           " ", h("span", { class: "mono muted" }, foreign(`${one.method} ${one.path}`))),
         h("p", { class: "muted small" }, date(one.time), " · ",
           spanText(Date.now() - Date.parse(one.time)), " ago · ", one.cause.replaceAll("_", " "),
-          one.detail ? [" · ", foreign(one.detail)] : "")),
+          one.detail ? [" · ", foreign(one.detail)] : "",
+          one.pod && [" · pod ", foreign(one.pod)])),
       settleActions(one.operation, reload)))));
 }

@@ -87,12 +87,12 @@ void WriteFlow(JsonObject& json, const FlowState& state) {
   json.Number("undone_count", undone);
 }
 
+}  // namespace
+
 // A flow that only took steps has no row of its own.
 std::uint64_t LastRowOf(const FlowState& state) {
   return state.row != 0 ? state.row : state.number;
 }
-
-}  // namespace
 
 void AppendFlowLine(std::string& out, const FlowState& state, PodNames* pods) {
   JsonObject json(out);

@@ -1,7 +1,5 @@
 #include "proxy/admin/views/pod_names.h"
 
-#include "filters/ledger/model/row_id.h"
-
 namespace recourse {
 
 void PodNames::Write(JsonObject& json, std::uint64_t row) {

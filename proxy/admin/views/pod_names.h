@@ -2,11 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "filters/ledger/ledger.h"
+#include "filters/ledger/model/row_id.h"
 #include "filters/ledger/shared_view.h"
 #include "proxy/base/json/json_object.h"
 
@@ -21,6 +24,12 @@ class PodNames {
   bool is_shared() const { return shared_ != nullptr; }
   // Adds `stream` and `pod` of that row; nothing where the ledger is of one process.
   void Write(JsonObject& json, std::uint64_t row);
+  // Of a row: whether that pod wrote it.
+  std::function<bool(std::uint64_t row)> AreOf(std::string pod) {
+    return [this, pod = std::move(pod)](std::uint64_t row) {
+      return Of(UnpackRowId(row).stream) == pod;
+    };
+  }
 
  private:
   std::string Of(std::uint64_t stream);

@@ -1,0 +1,175 @@
+#include "proxy/admin/api/events_api.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <utility>
+
+#include "proxy/admin/access/problem.h"
+#include "proxy/admin/api/query_params.h"
+#include "proxy/admin/views/event_view.h"
+#include "proxy/base/json/json_object.h"
+#include "proxy/base/limits.h"
+
+namespace recourse {
+namespace {
+
+constexpr std::string_view kFollowFromNow = "now";
+
+struct EventsAsked {
+  EventFilter filter{};
+  std::function<bool(std::uint64_t row)> is_of{};  // of a pod; empty: of all
+  bool as_lines = false;
+  std::optional<std::string> follow{};
+};
+
+// One event per line; the last line says where the next page begins.
+HttpResponse EventLines(const EventPage& page, bool with_answers, PodNames& pods) {
+  std::string body;
+  EachRow(
+      page,
+      [&](const FlowMoved& moved) {
+        AppendFlowMoved(body, moved, &pods);
+        body.push_back('\n');
+      },
+      [&](const Event& event) {
+        (with_answers ? AppendEventWithAnswer : AppendEvent)(body, event, &pods);
+        body.push_back('\n');
+      });
+  JsonObject(body).Raw("next", NextOf(page));
+  body.push_back('\n');
+  return {200, "OK", {{"Content-Type", "application/x-ndjson"}}, std::move(body)};
+}
+
+std::string PageJson(const EventPage& page, PodNames& pods) {
+  return ObjectText([&](JsonObject& json) {
+    {
+      JsonList events = json.List("events");
+      EachRow(
+          page, [&](const FlowMoved& moved) { AppendFlowMoved(events.Value(), moved, &pods); },
+          [&](const Event& event) { AppendEvent(events.Value(), event, &pods); });
+    }
+    json.Raw("next", NextOf(page));
+  });
+}
+
+// A page may get short by it, and empty, and has the next one all the same.
+void LeaveRowsOf(const std::function<bool(std::uint64_t row)>& is_of, EventPage& page) {
+  if (!is_of) return;
+  std::erase_if(page.events, [&](const Event& event) { return !is_of(event.id); });
+  std::erase_if(page.flows, [&](const FlowMoved& moved) { return !is_of(moved.id); });
+}
+
+bool IsTraceId(std::string_view text) {
+  return text.size() == 32 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+// Takes one parameter that says what is asked for; what is accepted, when the value is not.
+std::optional<std::string> TakeWhat(EventFilter& filter, const std::string& name,
+                                    const std::string& value) {
+  std::uint64_t number = 0;
+  if (name == "trace") {
+    filter.trace_id = value;
+    if (!IsTraceId(value)) return "32 lowercase hexadecimal digits, as they stand in a traceparent";
+  } else if (name == "tool") {
+    filter.tool = value;
+  } else if (name == "flow") {
+    filter.flow = value;
+  } else if (name == "status") {
+    filter.status = StatusFromName(value);
+    if (!filter.status) {
+      return "PENDING, SUCCESS, FAILED or COMPENSATED (for UNCERTAIN ask by phase)";
+    }
+  } else if (name == "phase") {
+    filter.phase = PhaseFromName(value);
+    if (!filter.phase) return PhaseNames();
+  } else if (name == "operation") {
+    if (!ParseId(value, number)) return std::string(kIdForm);
+    filter.operation = number;
+  }
+  return std::nullopt;
+}
+
+// The others: how much, and how it is told.
+std::optional<std::string> TakeHow(EventsAsked& asked, const std::string& name,
+                                   const std::string& value) {
+  EventFilter& filter = asked.filter;
+  std::uint64_t number = 0;
+  if (name == "after" || name == "up_to") {
+    if (!ParsePlace(value, name == "after" ? filter.after : filter.up_to)) {
+      return std::string(kIdForm);
+    }
+  } else if (name == "limit") {
+    if (!ParseNumber(value, number) || number == 0 || number > limits::kAdminPageMax) {
+      return "a number";
+    }
+    filter.limit = static_cast<std::size_t>(number);
+  } else if (name == "follow") {
+    asked.follow = value;
+  } else if (name == "lines" || name == "answers" || name == "flows") {
+    if (value != "true") return "true";
+    (name == "lines"     ? asked.as_lines
+     : name == "answers" ? filter.with_answers
+                         : filter.with_flows) = true;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+HttpResponse EventsApi::List(std::string_view query) {
+  EventsAsked asked;
+  for (const auto& [name, value] : ParsePairs(query)) {
+    if (name == "pod") {
+      if (!pods_.is_shared()) return NoPods();
+      asked.is_of = pods_.AreOf(value);
+      continue;
+    }
+    auto accepted = TakeWhat(asked.filter, name, value);
+    if (!accepted) accepted = TakeHow(asked, name, value);
+    if (accepted) {
+      return Problem(400, "Bad parameter",
+                     fmt::format("'{}' is no value for {}; accepted: {}", value, name, *accepted));
+    }
+  }
+  if (asked.follow) return Follow(*asked.follow, asked.filter, asked.is_of);
+  auto page = ledger_.List(asked.filter);
+  if (!page) return NoLedger(page.error().detail());
+  LeaveRowsOf(asked.is_of, *page);
+  if (asked.as_lines) return EventLines(*page, asked.filter.with_answers, pods_);
+  return JsonAnswer(PageJson(*page, pods_));
+}
+
+// As lines, of which the last one says where to go on.
+HttpResponse EventsApi::Follow(const std::string& from, const EventFilter& filter,
+                               const IsOf& is_of) {
+  const auto place = ParseNewsPlace(from);
+  if (!place && from != kFollowFromNow) {
+    return Problem(400, "Bad parameter",
+                   fmt::format("'{}' is no value for follow; accepted: {}, or {}", from,
+                               kFollowFromNow, kPlaceForm));
+  }
+  EventFeed::News news;
+  if (place) {
+    auto after = feed_.After(*place, filter);
+    if (!after) return NoLedger(after.error().detail());
+    news = std::move(*after);
+  } else {
+    auto end = feed_.End();
+    if (!end) return NoLedger(end.error().detail());
+    news.to = std::move(*end);
+  }
+  LeaveRowsOf(is_of, news.page);
+  std::string body;
+  EachNews(place.value_or(news.to), news, pods_,
+           [&](const NewsPlace& /*told*/, const std::string& json) { body += json + "\n"; });
+  body += ObjectText([&](JsonObject& json) {
+            json.Raw("next", NewsPlaceJson(news.to));
+            json.Bool("more", news.more);
+            json.Bool("gap", news.is_behind);
+          }) +
+          "\n";
+  return {200, "OK", {{"Content-Type", "application/x-ndjson"}}, std::move(body)};
+}
+
+}  // namespace recourse
