@@ -33,7 +33,7 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- /* Secrets that a pod with the sidecar mounts. */}}
 {{- define "recourse.secretNames" -}}
 {{- with .Values }}
-{{- concat (list .admin.tokenSecret .admin.operatorsSecret .ledgerKeySecret .installSecret .interception.caSecret) .policySecrets | compact | join ", " | default "none" }}
+{{- concat (list .admin.tokenSecret .admin.operatorsSecret .ledger.passwordSecret .ledgerKeySecret .installSecret .interception.caSecret) .policySecrets | compact | join ", " | default "none" }}
 {{- end }}
 {{- end }}
 
@@ -66,6 +66,9 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 {{- if .store.expectLedger }}
 {{- fail "store.expectLedger refuses volumes without a ledger, as those of new pods are: leave it unset with injector.enabled" }}
+{{- end }}
+{{- if .ledger.url }}
+{{- fail "ledger.url is of one workload, and injected pods are of many: name it in their policies, each with a group of its own" }}
 {{- end }}
 {{- if eq (int .injector.port) (int .ports.probes) }}
 {{- fail (printf "injector.port and ports.probes are both %d: give one of them another port" (int .injector.port)) }}
@@ -110,7 +113,13 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- if and (eq .store.type "existingClaim") (not .store.existingClaim) }}
 {{- fail "store.type is existingClaim: name the claim in store.existingClaim" }}
 {{- end }}
-{{- if and .demo.enabled (eq .store.type "existingClaim") (gt (int .demo.replicas) 1) }}
+{{- if and .ledger.url (not (and .ledgerKeySecret .installSecret)) }}
+{{- fail "ledger.url is for pods that do each other's work: name the Secrets that they share, ledgerKeySecret and installSecret" }}
+{{- end }}
+{{- if and .steward.enabled (not .ledger.url) }}
+{{- fail "steward.enabled is for a ledger that pods share: set ledger.url" }}
+{{- end }}
+{{- if and .demo.enabled (not .ledger.url) (eq .store.type "existingClaim") (gt (int .demo.replicas) 1) }}
 {{- fail "store.existingClaim is one volume, and each pod needs a ledger of its own: set demo.replicas to 1, or store.type to pvc" }}
 {{- end }}
 {{- end }}

@@ -12,15 +12,18 @@ recourse.dev/sidecar: {{ include "recourse.fullname" . }}
 {{- define "recourse.annotationLists" -}}
 traffic.sidecar.istio.io/excludeInboundPorts: {{ .Values.ports.probes | quote }}
 config.linkerd.io/skip-inbound-ports: {{ .Values.ports.probes | quote }}
-{{- if .Values.interception.enabled }}
-cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes: recourse-trust
+{{- $local := list }}
+{{- if .Values.interception.enabled }}{{ $local = append $local "recourse-trust" }}{{ end }}
+{{- if .Values.ledger.url }}{{ $local = append $local "recourse-ledger" }}{{ end }}
+{{- with $local }}
+cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes: {{ join "," . }}
 {{- end }}
 {{- end }}
 
 {{- /* Annotations of the pod. One whose ledger goes with it is not evicted to save a node. */}}
 {{- define "recourse.podAnnotations" -}}
 {{ include "recourse.annotationLists" . }}
-{{- if has .Values.store.type (list "emptyDir" "ephemeral") }}
+{{- if and (not .Values.ledger.url) (has .Values.store.type (list "emptyDir" "ephemeral")) }}
 cluster-autoscaler.kubernetes.io/safe-to-evict: "false"
 {{- end }}
 {{- end }}
@@ -108,26 +111,8 @@ seccompProfile: { type: RuntimeDefault }
   restartPolicy: Always
   args:
     - run
-    - --policy={{ include "recourse.policyFile" . }}
-    - --data=/var/lib/recourse/ledger
     - --listen=127.0.0.1:{{ .Values.ports.proxy }}
-    - --admin=127.0.0.1:{{ .Values.ports.admin }}
-    - --probes={{ .Values.probesAddress }}:{{ .Values.ports.probes }}
-    - --drain-timeout={{ .Values.drainSeconds }}s
-    - --log-level={{ .Values.logLevel }}
-    - --ledger-max={{ include "recourse.ledgerMax" . }}
-    {{- with .Values.store.expectLedger }}
-    - --expect-ledger={{ . }}
-    {{- end }}
-    {{- if .Values.ledgerKeySecret }}
-    - --ledger-key-file=/run/secrets/recourse-ledger-key/keys
-    {{- end }}
-    {{- if .Values.installSecret }}
-    - --install-secret-file=/run/secrets/recourse-install/secret
-    {{- end }}
-    {{- if .Values.admin.operatorsSecret }}
-    - --operators=/run/secrets/recourse-operators/operators.yaml
-    {{- end }}
+    {{- include "recourse.processArgs" . | nindent 4 }}
     {{- if .Values.redirect.enabled }}
     - --redirect={{ .Values.ports.redirect }}
     {{- end }}
@@ -145,38 +130,11 @@ seccompProfile: { type: RuntimeDefault }
     {{- range .Values.extraArgs }}
     - {{ . | quote }}
     {{- end }}
-  env:
-    # Also for `kubectl exec POD -c recourse -- recourse events list`.
-    - { name: RECOURSE_ADMIN, value: "127.0.0.1:{{ .Values.ports.admin }}" }
-    - { name: RECOURSE_POD_UID, valueFrom: { fieldRef: { fieldPath: metadata.uid } } }
-    {{- if .Values.admin.tokenSecret }}
-    - { name: RECOURSE_ADMIN_TOKEN_FILE, value: /run/secrets/recourse-admin/token }
-    {{- end }}
-    {{- with .Values.extraEnv }}
-    {{- toYaml . | nindent 4 }}
-    {{- end }}
-  ports:
-    - { name: recourse-probes, containerPort: {{ .Values.ports.probes }}, protocol: TCP }
-  startupProbe:
-    httpGet: { path: /ready, port: recourse-probes }
-    periodSeconds: 1
-    timeoutSeconds: 5
-    failureThreshold: {{ .Values.startup.seconds }}
-  livenessProbe:
-    httpGet: { path: /live, port: recourse-probes }
-    periodSeconds: 10
-    timeoutSeconds: 5
-    failureThreshold: 6
-  readinessProbe:
-    httpGet: { path: /ready, port: recourse-probes }
-    periodSeconds: 5
-    timeoutSeconds: 5
-  securityContext:
-    {{- include "recourse.containerSecurityContext" . | nindent 4 }}
+  {{- include "recourse.processEnvironment" . | nindent 2 }}
   {{- with .Values.resources }}
   resources:
     {{- $room := dict }}
-    {{- if eq $.Values.store.type "emptyDir" }}
+    {{- if and (eq $.Values.store.type "emptyDir") (not $.Values.ledger.url) }}
     {{- /* The node has it for the ledger. */}}
     {{- $room = dict "requests" (dict "ephemeral-storage" $.Values.store.size) }}
     {{- end }}
@@ -184,32 +142,103 @@ seccompProfile: { type: RuntimeDefault }
   {{- end }}
   terminationMessagePolicy: FallbackToLogsOnError
   volumeMounts:
-    - { name: recourse-ledger, mountPath: /var/lib/recourse }
-    - {{ include "recourse.noToken" . }}
-    # The directory: a file that is mounted with subPath never changes.
-    - { name: recourse-policy, mountPath: /etc/recourse/policy, readOnly: true }
-    {{- if .Values.admin.tokenSecret }}
-    - { name: recourse-admin, mountPath: /run/secrets/recourse-admin, readOnly: true }
-    {{- end }}
-    {{- if .Values.admin.operatorsSecret }}
-    - { name: recourse-operators, mountPath: /run/secrets/recourse-operators, readOnly: true }
-    {{- end }}
-    {{- if .Values.ledgerKeySecret }}
-    - { name: recourse-ledger-key, mountPath: /run/secrets/recourse-ledger-key, readOnly: true }
-    {{- end }}
-    {{- if .Values.installSecret }}
-    - { name: recourse-install, mountPath: /run/secrets/recourse-install, readOnly: true }
-    {{- end }}
-    {{- range .Values.policySecrets }}
-    - { name: recourse-secret-{{ . }}, mountPath: /run/secrets/recourse/{{ . }}, readOnly: true }
-    {{- end }}
+    {{- include "recourse.processMounts" . | nindent 4 }}
     {{- if .Values.interception.enabled }}
     - { name: recourse-ca, mountPath: /run/recourse/ca{{ if .Values.interception.caSecret }}, readOnly: true{{ end }} }
     - { name: recourse-trust, mountPath: /run/recourse/trust }
     {{- end }}
-    {{- range .Values.extraVolumes }}
-    - { name: recourse-extra-{{ .name }}, mountPath: {{ .mountPath }}, readOnly: true }
-    {{- end }}
+{{- end }}
+
+{{- /* What sidecars and the steward have in common: args, */}}
+{{- define "recourse.processArgs" -}}
+- --policy={{ include "recourse.policyFile" . }}
+- --data=/var/lib/recourse/ledger
+- --admin=127.0.0.1:{{ .Values.ports.admin }}
+- --probes={{ .Values.probesAddress }}:{{ .Values.ports.probes }}
+- --drain-timeout={{ .Values.drainSeconds }}s
+- --log-level={{ .Values.logLevel }}
+{{- if .Values.ledger.url }}
+- {{ printf "--ledger=%s" .Values.ledger.url | quote }}
+- --ledger-group={{ .Values.ledger.group | default (printf "%s/%s" .Release.Namespace (include "recourse.fullname" .)) }}
+{{- if .Values.ledger.passwordSecret }}
+- --ledger-password-file=/run/secrets/recourse-database/password
+{{- end }}
+{{- else }}
+- --ledger-max={{ include "recourse.ledgerMax" . }}
+{{- with .Values.store.expectLedger }}
+- --expect-ledger={{ . }}
+{{- end }}
+{{- end }}
+{{- if .Values.ledgerKeySecret }}
+- --ledger-key-file=/run/secrets/recourse-ledger-key/keys
+{{- end }}
+{{- if .Values.installSecret }}
+- --install-secret-file=/run/secrets/recourse-install/secret
+{{- end }}
+{{- if .Values.admin.operatorsSecret }}
+- --operators=/run/secrets/recourse-operators/operators.yaml
+{{- end }}
+{{- end }}
+
+{{- /* environment, ports, probes and rights, */}}
+{{- define "recourse.processEnvironment" -}}
+env:
+  # Also for `kubectl exec POD -c recourse -- recourse events list`.
+  - { name: RECOURSE_ADMIN, value: "127.0.0.1:{{ .Values.ports.admin }}" }
+  - { name: RECOURSE_POD_UID, valueFrom: { fieldRef: { fieldPath: metadata.uid } } }
+  {{- if .Values.admin.tokenSecret }}
+  - { name: RECOURSE_ADMIN_TOKEN_FILE, value: /run/secrets/recourse-admin/token }
+  {{- end }}
+  {{- with .Values.extraEnv }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+ports:
+  - { name: recourse-probes, containerPort: {{ .Values.ports.probes }}, protocol: TCP }
+startupProbe:
+  httpGet: { path: /ready, port: recourse-probes }
+  periodSeconds: 1
+  timeoutSeconds: 5
+  failureThreshold: {{ .Values.startup.seconds }}
+livenessProbe:
+  httpGet: { path: /live, port: recourse-probes }
+  periodSeconds: 10
+  timeoutSeconds: 5
+  failureThreshold: 6
+readinessProbe:
+  httpGet: { path: /ready, port: recourse-probes }
+  periodSeconds: 5
+  timeoutSeconds: 5
+securityContext:
+  {{- include "recourse.containerSecurityContext" . | nindent 2 }}
+{{- end }}
+
+{{- /* and volumeMounts. */}}
+{{- define "recourse.processMounts" -}}
+- { name: recourse-ledger, mountPath: /var/lib/recourse }
+- {{ include "recourse.noToken" . }}
+# The directory: a file that is mounted with subPath never changes.
+- { name: recourse-policy, mountPath: /etc/recourse/policy, readOnly: true }
+{{- if .Values.admin.tokenSecret }}
+- { name: recourse-admin, mountPath: /run/secrets/recourse-admin, readOnly: true }
+{{- end }}
+{{- if .Values.admin.operatorsSecret }}
+- { name: recourse-operators, mountPath: /run/secrets/recourse-operators, readOnly: true }
+{{- end }}
+{{- if .Values.ledgerKeySecret }}
+- { name: recourse-ledger-key, mountPath: /run/secrets/recourse-ledger-key, readOnly: true }
+{{- end }}
+{{- if .Values.installSecret }}
+- { name: recourse-install, mountPath: /run/secrets/recourse-install, readOnly: true }
+{{- end }}
+{{- if and .Values.ledger.url .Values.ledger.passwordSecret }}
+- { name: recourse-database, mountPath: /run/secrets/recourse-database, readOnly: true }
+{{- end }}
+{{- range .Values.policySecrets }}
+- { name: recourse-secret-{{ . }}, mountPath: /run/secrets/recourse/{{ . }}, readOnly: true }
+{{- end }}
+{{- range .Values.extraVolumes }}
+- { name: recourse-extra-{{ .name }}, mountPath: {{ .mountPath }}, readOnly: true }
+{{- end }}
 {{- end }}
 
 {{- /* A Secret as a volume: its group, which is Recourse's, may read it. */}}
@@ -220,16 +249,36 @@ seccompProfile: { type: RuntimeDefault }
 
 {{- /* The pod's volumes. */}}
 {{- define "recourse.volumes" -}}
+{{ include "recourse.processVolumes" . }}
+{{- if .Values.interception.enabled }}
+{{- if .Values.interception.caSecret }}
+{{ include "recourse.secretVolume" (dict "volume" "recourse-ca" "secret" .Values.interception.caSecret) }}
+{{- else }}
+- name: recourse-ca
+  emptyDir: { medium: Memory, sizeLimit: 1Mi }
+{{- end }}
+- name: recourse-trust
+  emptyDir: { sizeLimit: 16Mi }
+{{- end }}
+{{- end }}
+
+{{- define "recourse.processVolumes" -}}
 - name: recourse-policy
   configMap: { name: {{ include "recourse.policyConfigMap" . }} }
 - name: recourse-no-token
   downwardAPI: { items: [] }
+{{- if .Values.ledger.url }}
+# Beside a ledger that is elsewhere: what any pod can do without.
+- name: recourse-ledger
+  emptyDir: { sizeLimit: 256Mi }
+{{- else }}
 {{- with .Values.store }}
 {{- if eq .type "existingClaim" }}
 - name: recourse-ledger
   persistentVolumeClaim: { claimName: {{ .existingClaim }} }
 {{- else if ne .type "pvc" }}
 - {{ include "recourse.podLedger" (dict "store" . "type" .type) | nindent 2 | trim }}
+{{- end }}
 {{- end }}
 {{- end }}
 {{- with .Values.admin.tokenSecret }}
@@ -244,18 +293,11 @@ seccompProfile: { type: RuntimeDefault }
 {{- with .Values.installSecret }}
 {{ include "recourse.secretVolume" (dict "volume" "recourse-install" "secret" .) }}
 {{- end }}
+{{- if and .Values.ledger.url .Values.ledger.passwordSecret }}
+{{ include "recourse.secretVolume" (dict "volume" "recourse-database" "secret" .Values.ledger.passwordSecret) }}
+{{- end }}
 {{- range .Values.policySecrets }}
 {{ include "recourse.secretVolume" (dict "volume" (printf "recourse-secret-%s" .) "secret" .) }}
-{{- end }}
-{{- if .Values.interception.enabled }}
-{{- if .Values.interception.caSecret }}
-{{ include "recourse.secretVolume" (dict "volume" "recourse-ca" "secret" .Values.interception.caSecret) }}
-{{- else }}
-- name: recourse-ca
-  emptyDir: { medium: Memory, sizeLimit: 1Mi }
-{{- end }}
-- name: recourse-trust
-  emptyDir: { sizeLimit: 16Mi }
 {{- end }}
 {{- range .Values.extraVolumes }}
 - name: recourse-extra-{{ .name }}
@@ -286,9 +328,9 @@ resources:
   requests: { storage: {{ .size }} }
 {{- end }}
 
-{{- /* volumeClaimTemplates of a StatefulSet; nothing unless store.type is pvc. */}}
+{{- /* volumeClaimTemplates of a StatefulSet; nothing unless store.type is pvc, and the ledger there. */}}
 {{- define "recourse.volumeClaimTemplates" -}}
-{{- if eq .Values.store.type "pvc" -}}
+{{- if and (eq .Values.store.type "pvc") (not .Values.ledger.url) -}}
 - metadata:
     name: recourse-ledger
   spec:
