@@ -199,7 +199,7 @@ Digest ResourceOf(const HmacKey& secret, const std::string& backend, std::string
     AppendPart(text, value);
   }
   while (path.size() > 1 && path.ends_with('/')) path.remove_suffix(1);
-  return secret.OfParts({kResourceVersion, backend, path, text});
+  return secret.OfUsualParts({kResourceVersion, backend, path, text});
 }
 
 Standing StandingOf(const KeyInputs& inputs) {

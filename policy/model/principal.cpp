@@ -190,7 +190,7 @@ Principal PrincipalOf(const HmacKey& secret, const std::string& caller, const Pr
             EqualsIgnoreCase(name, "authorization") ? WithPlainScheme(value) : value;
         return !verified.empty() && EqualsIgnoreCase(name, verified) ? VerifiedLabel(plain) : plain;
       });
-  const Digest digest = secret.OfParts({kPrincipalVersion, caller, text});
+  const Digest digest = secret.OfUsualParts({kPrincipalVersion, caller, text});
   Principal principal = kNoPrincipal;
   std::memcpy(&principal, digest.data(), sizeof principal);
   return principal == kNoPrincipal ? 1 : principal;

@@ -46,6 +46,61 @@ TEST(HashTest, PiecesAndPartsGiveTheDigestOfTheirJoinedBytes) {
     AppendPart(joined, text);
     EXPECT_EQ(key.OfParts({"x", text}), HmacSha256(text, joined));
     EXPECT_EQ(key.OfParts({}), HmacSha256(text, ""));
+    EXPECT_EQ(key.OfPartBehind(key.Begin({"x"}), text), HmacSha256(text, joined));
+    joined.clear();
+    AppendPart(joined, text);
+    AppendPart(joined, "x");
+    EXPECT_EQ(key.OfPartBehind(key.Begin({text}), "x"), HmacSha256(text, joined));
+  }
+}
+
+TEST(HashTest, TextsOfEveryLengthInPiecesOfEveryLengthGiveTheDigestsOfOpenssl) {
+  std::string text;
+  for (std::size_t size = 0; size <= 1'100; ++size) {
+    Digest digest;
+    ASSERT_EQ(EVP_Digest(text.data(), text.size(), digest.data(), nullptr, EVP_sha256(), nullptr),
+              1);
+    ASSERT_EQ(Sha256(text), digest) << size;
+    Sha256Sum pieces;
+    std::size_t at = 0;
+    for (std::size_t piece = size % 7 * 61; at < size; at += piece, piece = piece * 5 % 449 + 1) {
+      pieces.Add(std::string_view(text).substr(at, piece));
+    }
+    Sha256Sum copy = pieces;
+    ASSERT_EQ(pieces.End(), digest) << size;
+    ASSERT_EQ(copy.End(), digest) << size;
+    text.push_back(static_cast<char>(size * 31 % 251));
+  }
+}
+
+TEST(HashTest, UsualPartsGiveTheDigestOfPartsUnderEachKey) {
+  const HmacKey one("one"), other("other");
+  for (int round = 0; round < 3; ++round) {
+    for (const std::size_t size : {0U, 1U, 200U, 229U, 230U, 231U, 255U, 300U}) {
+      for (const char c : {'x', 'y'}) {
+        const std::string text(size, c);
+        EXPECT_EQ(one.OfUsualParts({"part", text}), one.OfParts({"part", text})) << size;
+        EXPECT_EQ(other.OfUsualParts({"part", text}), other.OfParts({"part", text})) << size;
+        EXPECT_EQ(one.OfUsualParts({text, "part"}), one.OfParts({text, "part"})) << size;
+      }
+    }
+  }
+}
+
+TEST(HashTest, PartsThatBeginAlikeGiveTheDigestOfTheirOwnBytes) {
+  const HmacKey one("one"), other("other");
+  for (int round = 0; round < 2; ++round) {
+    for (std::size_t size = 0; size < 600; size += size < 80 ? 1 : 64) {
+      const std::string text(size, 'p');
+      for (const std::string& last : {"x"s, "y"s, std::string(100, 'x'), std::string(700, 'y')}) {
+        std::string joined;
+        AppendPart(joined, text);
+        AppendPart(joined, last);
+        ASSERT_EQ(one.OfParts({text, last}), one.Of(joined)) << size;
+        ASSERT_EQ(other.OfParts({text, last}), other.Of(joined)) << size;
+        ASSERT_EQ(one.OfPartBehind(one.Begin({text}), last), one.Of(joined)) << size;
+      }
+    }
   }
 }
 

@@ -3,12 +3,14 @@
 #include <openssl/crypto.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstring>
 
 #include "proxy/base/check.h"
 #include "proxy/base/crypto/sha256.h"
 #include "proxy/base/hex.h"
+#include "proxy/base/latest_texts.h"
 
 namespace recourse {
 namespace {
@@ -27,38 +29,89 @@ std::array<char, kSizeBytes> SizeOfPart(std::string_view part) {
   return std::bit_cast<std::array<char, kSizeBytes>>(std::uint64_t{part.size()});
 }
 
+// As many bytes as a ShortText has at most.
+constexpr std::size_t kUsualBytesMax = 255;
+constexpr std::size_t kUsualPlaces = 32;
+
+std::uint64_t NewKeyId() {
+  static std::atomic<std::uint64_t> last{0};
+  return ++last;
+}
+
 }  // namespace
 
 // EVP takes a state from the heap for every digest, and gives it back: of the short texts that keys
 // are made of that is half the time. The functions that it calls in the end are deprecated, not
-// gone.
+// gone. They take what is short block by block; so it is held, and hashed with its end at once.
 Sha256Sum::Sha256Sum() { RC_CHECK(SHA256_Init(&state_) == 1); }
 
+Sha256Sum& Sha256Sum::operator=(const Sha256Sum& other) {
+  state_ = other.state_;
+  held_size_ = other.held_size_;
+  std::memmove(held_.data(), other.held_.data(), held_size_);
+  return *this;
+}
+
+void Sha256Sum::Hash(std::string_view blocks) {
+  RC_CHECK(SHA256_Update(&state_, blocks.data(), blocks.size()) == 1);
+}
+
+void Sha256Sum::HashHeldBlocks() {
+  const std::size_t size = held_size_ / kBlockBytes * kBlockBytes;
+  Hash({held_.data(), size});
+  Drop(size);
+}
+
+void Sha256Sum::Drop(std::size_t size) {
+  held_size_ -= size;
+  std::memmove(held_.data(), held_.data() + size, held_size_);
+}
+
 Sha256Sum& Sha256Sum::Add(std::string_view data) {
-  RC_CHECK(SHA256_Update(&state_, data.data(), data.size()) == 1);
+  if (data.size() > kHeldBytesMax - held_size_) {
+    if (held_size_ > 0) {
+      const std::size_t missing = (kPairBytes - held_size_ % kPairBytes) % kPairBytes;
+      data.copy(held_.data() + held_size_, missing);
+      data.remove_prefix(missing);
+      Hash({held_.data(), held_size_ + missing});
+      held_size_ = 0;
+    }
+    const std::size_t pairs = data.size() / kPairBytes * kPairBytes;
+    Hash(data.substr(0, pairs));
+    data.remove_prefix(pairs);
+  }
+  held_size_ += data.copy(held_.data() + held_size_, data.size());
   return *this;
 }
 
 Sha256Sum& Sha256Sum::AddPart(std::string_view part) {
   const auto size = SizeOfPart(part);
-  std::array<char, 128> joined;
-  std::memcpy(joined.data(), size.data(), size.size());
-  if (part.size() > joined.size() - size.size()) {
-    return Add({joined.data(), size.size()}).Add(part);
-  }
-  // Each call of OpenSSL costs more than the copy of a short part.
-  return Add({joined.data(), size.size() + part.copy(joined.data() + size.size(), part.size())});
+  return Add({size.data(), size.size()}).Add(part);
 }
 
+// The end of FIPS 180-4, 5.1.1: a bit, zeros, and the length in bits.
 Digest Sha256Sum::End() {
+  const std::uint64_t hashed = std::uint64_t{state_.Nh} << 32 | state_.Nl;
+  const std::uint64_t bits = std::byteswap(hashed + held_size_ * 8);
+  const std::size_t size =
+      (held_size_ + 1 + sizeof bits + kBlockBytes - 1) / kBlockBytes * kBlockBytes;
+  char* const end = held_.data() + held_size_;
+  std::memset(end, 0, size - held_size_);
+  *end = static_cast<char>(0x80);
+  std::memcpy(held_.data() + size - sizeof bits, &bits, sizeof bits);
+  Hash({held_.data(), size});
+  OPENSSL_cleanse(held_.data(), size);
   Digest digest;
-  RC_CHECK(SHA256_Final(digest.data(), &state_) == 1);
+  for (std::size_t i = 0; i < digest.size() / sizeof(SHA_LONG); ++i) {
+    const SHA_LONG word = std::byteswap(state_.h[i]);
+    std::memcpy(digest.data() + i * sizeof word, &word, sizeof word);
+  }
   return digest;
 }
 
 // By its definition (RFC 2104): OpenSSL's HMAC() fetches its parts anew in each call, which costs
 // more than hashing 1 KiB.
-HmacKey::HmacKey(std::string_view key) {
+HmacKey::HmacKey(std::string_view key) : id_(NewKeyId()) {
   HmacPad pad{};
   if (key.size() > pad.size()) {
     const Digest short_key = Sha256(key);
@@ -67,9 +120,9 @@ HmacKey::HmacKey(std::string_view key) {
     std::copy(key.begin(), key.end(), pad.begin());
   }
   for (unsigned char& byte : pad) byte ^= 0x36;
-  inner_.Add(ViewOf(pad));
+  inner_.Hash(ViewOf(pad));
   for (unsigned char& byte : pad) byte ^= 0x36 ^ 0x5c;
-  outer_.Add(ViewOf(pad));
+  outer_.Hash(ViewOf(pad));
   OPENSSL_cleanse(pad.data(), pad.size());
 }
 
@@ -89,9 +142,44 @@ Digest HmacKey::Of(std::string_view data) const {
   return EndOf(inner.Add(data));
 }
 
-Sha256Sum HmacKey::Begin(std::initializer_list<std::string_view> parts) const {
+// Texts under one key begin alike, with a version, a caller and a tool.
+void HmacKey::HashFirstBlock(Sha256Sum& inner) const {
+  constexpr std::size_t kBytes = sizeof id_ + Sha256Sum::kBlockBytes;
+  std::array<char, kBytes> text;
+  std::memcpy(text.data(), &id_, sizeof id_);
+  std::memcpy(text.data() + sizeof id_, inner.held_.data(), Sha256Sum::kBlockBytes);
+  static constexpr auto kMake = [](std::string_view of, const HmacKey& key) {
+    Sha256Sum hashed = key.inner_;
+    hashed.Hash(of.substr(sizeof key.id_));
+    return hashed.state_;
+  };
+  inner.state_ = LatestOf<kMake, kBytes, kUsualPlaces>({text.data(), kBytes}, *this);
+  inner.Drop(Sha256Sum::kBlockBytes);
+}
+
+Sha256Sum HmacKey::Joined(std::initializer_list<std::string_view> parts) const {
   Sha256Sum inner = inner_;
-  for (const std::string_view part : parts) inner.AddPart(part);
+  bool has_begun = false;
+  for (std::string_view part : parts) {
+    const auto size = SizeOfPart(part);
+    inner.Add({size.data(), size.size()});
+    if (!has_begun) {
+      const std::size_t missing =
+          Sha256Sum::kBlockBytes - std::min(inner.held_size_, Sha256Sum::kBlockBytes);
+      const std::string_view head = part.substr(0, missing);
+      inner.Add(head);
+      part.remove_prefix(head.size());
+      has_begun = inner.held_size_ >= Sha256Sum::kBlockBytes;
+      if (has_begun) HashFirstBlock(inner);
+    }
+    inner.Add(part);
+  }
+  return inner;
+}
+
+Sha256Sum HmacKey::Begin(std::initializer_list<std::string_view> parts) const {
+  Sha256Sum inner = Joined(parts);
+  inner.HashHeldBlocks();
   return inner;
 }
 
@@ -100,8 +188,25 @@ Digest HmacKey::OfPartBehind(Sha256Sum begun, std::string_view part) const {
 }
 
 Digest HmacKey::OfParts(std::initializer_list<std::string_view> parts) const {
-  Sha256Sum inner = Begin(parts);
+  Sha256Sum inner = Joined(parts);
   return EndOf(inner);
+}
+
+Digest HmacKey::OfUsualParts(std::initializer_list<std::string_view> parts) const {
+  std::array<char, kUsualBytesMax> text;
+  std::memcpy(text.data(), &id_, sizeof id_);
+  std::size_t size = sizeof id_;
+  for (const std::string_view part : parts) {
+    const auto length = SizeOfPart(part);
+    if (length.size() + part.size() > text.size() - size) return OfParts(parts);
+    std::memcpy(text.data() + size, length.data(), length.size());
+    size += length.size();
+    size += part.copy(text.data() + size, part.size());
+  }
+  static constexpr auto kMake = [](std::string_view of, const HmacKey& key) {
+    return key.Of(of.substr(sizeof key.id_));
+  };
+  return LatestOf<kMake, kUsualBytesMax, kUsualPlaces>({text.data(), size}, *this);
 }
 
 Digest Sha256(std::string_view data) { return Sha256Sum().Add(data).End(); }
