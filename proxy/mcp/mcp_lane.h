@@ -11,6 +11,8 @@
 
 namespace recourse {
 
+class BodyReservation;
+
 inline constexpr int kInvalidRequest = -32600;  // JSON-RPC 2.0 section 5.1
 
 class McpLane final : public EndpointLane {
