@@ -171,8 +171,10 @@ std::shared_ptr<const Policy> LoadPolicyOrThrow(const std::string& path,
 }
 
 void JudgePlacesOrThrow(const Config& config) {
-  std::vector<AddressOfFlag> addresses = {{"--admin", config.admin}, {"--probes", config.probes}};
+  std::vector<AddressOfFlag> addresses;
   if (!config.listen.empty()) addresses.push_back({"--listen", config.listen});
+  addresses.push_back({"--admin", config.admin});
+  addresses.push_back({"--probes", config.probes});
   if (config.redirect_port != 0) {
     addresses.push_back({"--redirect", fmt::format("127.0.0.1:{}", config.redirect_port)});
   }

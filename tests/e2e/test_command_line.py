@@ -48,7 +48,7 @@ WRONG = {
                                        ["run does not know '--lisen', did you mean '--listen'?"]),
     "an unknown option": (["events", "list", "--colour"], ["does not know '--colour'", "--trace"]),
     "one word too many": (["status", "now"], ["status does not take 'now'"]),
-    "no command": ([], ["say what to do; accepted: run, events,"]),
+    "no command": ([], ["say what to do; accepted: run, steward, events,"]),
     "half a command": (["flows"], ["say what to do; accepted: list, show,"]),
     "no such command": (["flow"], ["no command 'flow', did you mean 'flows'?; accepted: run,"]),
     "no such command of its": (["policy", "chek"], ["did you mean 'check'?", "accepted: check,"]),
@@ -256,7 +256,7 @@ def test_each_command_has_an_example_that_names_its_own_options(script):
 
 # Whatever shows rows or facts to people shows them to programs too.
 NOT_TABLES = {
-    "run", "inject", "operators token", "operators check", "ledger new-key", "ledger export",
+    "run", "steward", "inject", "operators token", "operators check", "ledger new-key", "ledger export",
     "ledger migrate", "ledger grant", "ledger import",
     "policy suggest", "policy test", "policy schema", "policy import mcp", "policy import openapi",
     "policy replay", "pack add", "pack export",

@@ -66,7 +66,7 @@ def test_the_directory_of_data_may_be_named_as_a_url(double, tmp_path):
 def test_flag_and_policy_must_agree(double, tmp_path):
     policy = standard(double, ledger='url: "memory:"')
     said = refused(tmp_path, policy, "--ledger", f"lmdb:{tmp_path}/refused/data", code=2)
-    assert "--ledger and the policy's ledger.url name different ledgers" in said
+    assert "--ledger and the policy's ledger.url differ; leave one out" in said
     said = refused(tmp_path, standard(double), "--ledger", f"lmdb:{tmp_path}/other", code=2)
     assert "--ledger and --data name different directories" in said
     said = refused(tmp_path, standard(double), "--ledger", "mysql://u:hunter2@db/x", code=2)

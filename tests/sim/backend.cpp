@@ -129,6 +129,7 @@ void SimBackend::UndoByHand(const std::string& ref) {
     if (effect.undone++ > 0) continue;
     effect.undone_at = loop_.now();
     effect.undone_stamp = ++stamps_;
+    effect.is_by_hand = true;
   }
 }
 

@@ -21,6 +21,7 @@ struct SimEffect {
   int undone = 0;   // how often
   MonoTime undone_at{};
   std::uint64_t undone_stamp = 0;  // order of first undos over everything
+  bool is_by_hand = false;         // a human undid it first, and says so once the process lives
 };
 
 // What a simulated process talks to.

@@ -9,7 +9,7 @@
 namespace recourse {
 
 std::string PrintNewsPlace(const NewsPlace& place) {
-  if (place.at_ms == 0) return std::to_string(place.row());
+  if (place.at_ms == 0) return PrintRowId(place.row());
   std::string text = std::to_string(place.at_ms) + ':';
   for (const auto& [stream, number] : place.told) {
     if (text.back() != ':') text += ',';
@@ -19,16 +19,14 @@ std::string PrintNewsPlace(const NewsPlace& place) {
 }
 
 std::string NewsPlaceJson(const NewsPlace& place) {
-  const std::string text = PrintNewsPlace(place);
-  return place.at_ms == 0 ? text : '"' + text + '"';
+  return place.at_ms == 0 ? RowIdJson(place.row()) : '"' + PrintNewsPlace(place) + '"';
 }
 
 std::optional<NewsPlace> ParseNewsPlace(std::string_view text) {
   const std::size_t colon = text.find(':');
   if (colon == std::string_view::npos) {
     const auto row = ParseRowId(text);
-    if (!row || UnpackRowId(*row).stream != 0) return std::nullopt;
-    return NewsPlace::OfRow(*row);
+    return row ? std::optional(NewsPlace::OfRow(*row)) : std::nullopt;
   }
   NewsPlace place;
   const std::string_view at = text.substr(0, colon);

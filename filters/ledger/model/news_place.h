@@ -27,9 +27,9 @@ struct NewsPlace {
   bool operator==(const NewsPlace&) const = default;
 };
 
-// "17", or "1790000000000:42.17,43.5".
+// "17" or "42.17" of one stream, else "1790000000000:42.17,43.5".
 std::string PrintNewsPlace(const NewsPlace& place);
-// As JSON: 17, or the text.
+// As JSON: 17, else the text.
 std::string NewsPlaceJson(const NewsPlace& place);
 // What PrintNewsPlace() gives; nullopt: anything else.
 std::optional<NewsPlace> ParseNewsPlace(std::string_view text);

@@ -90,7 +90,8 @@ class WriteUpstream::Call final : public UpstreamConnection {
   Call(WriteUpstream& upstream, std::shared_ptr<const Backend> backend, bool reuses)
       : upstream_(upstream), backend_(std::move(backend)), reuses_(reuses) {
     auto stream = Open(reuses_);
-    if (stream->is_reused()) {
+    is_reused_ = stream->is_reused();
+    if (is_reused_) {
       stream_ = std::move(stream);
       return;
     }
@@ -108,7 +109,7 @@ class WriteUpstream::Call final : public UpstreamConnection {
   }
 
   std::string_view Peer() const override { return stream_->peer().view(); }
-  bool IsReused() const override { return stream_ != nullptr && stream_->is_reused(); }
+  bool IsReused() const override { return is_reused_; }
   void HoldAnswerFor(CallKeeper* keeper) override { keeper_ = keeper; }
   void RelayAnswerTo(AnswerRelay* relay) override { relay_ = relay; }
   void SendOnlyWith(SendPermit* permit) override { permit_ = permit; }
@@ -133,7 +134,8 @@ class WriteUpstream::Call final : public UpstreamConnection {
   const std::shared_ptr<const Backend> backend_;
   bool reuses_;
   std::shared_ptr<Opening> opening_;
-  std::unique_ptr<UpstreamStream> stream_;
+  std::unique_ptr<UpstreamStream> stream_;  // until it is given back
+  bool is_reused_ = false;
   bool accepted_any_ = false;  // the kernel took at least one byte
   bool saw_bytes_ = false;     // of an answer
   Millis keep_for_{0};         // after this answer
@@ -162,6 +164,7 @@ Task<Result<void>> WriteUpstream::Call::Replace(MonoTime deadline) {
   }
   if (!connected) co_return std::unexpected(connected.error());
   stream_ = std::move(fresh);
+  is_reused_ = false;
   co_return Result<void>();
 }
 
@@ -204,7 +207,7 @@ Task<Result<Answer>> WriteUpstream::Call::ReadAnswer(std::string_view method, Mo
   if (!read) co_return std::unexpected(read.error());
   const Head& head = *room;
   RC_CRASH_POINT("k08");
-  if (stream_->is_reused() && head.status == 408) {
+  if (is_reused_ && head.status == 408) {
     // It may be about the silence before the request, which then may or may not have been read.
     co_return std::unexpected(Error(ErrorCode::kBackendReset,
                                     "the backend gave up the kept connection with a 408",
@@ -237,7 +240,7 @@ Error WriteUpstream::Call::Refused() const {
 Error WriteUpstream::Call::Lost(const Error& why) const {
   if (was_refused_) return Refused();
   if (const auto refusal = stream_->Refusal(); !saw_bytes_ && refusal) return *refusal;
-  const bool may_have_left = accepted_any_ || stream_->is_reused();
+  const bool may_have_left = accepted_any_ || is_reused_;
   return Error(why.code(), why.detail(), may_have_left ? Delivery::kUncertain : Delivery::kNotSent);
 }
 
@@ -257,7 +260,7 @@ Task<Result<Answer>> WriteUpstream::Call::Exchange(const HttpRequest& request, M
   // What the backend did before it was asked: nothing of the request has left, so this is no guess,
   // and what it said cannot be the answer.
   auto sight = stream_->Look();
-  if (stream_->is_reused() && sight != UpstreamStream::Sight::kQuiet) {
+  if (is_reused_ && sight != UpstreamStream::Sight::kQuiet) {
     if (const auto replaced = co_await Replace(deadline); !replaced) {
       co_return std::unexpected(replaced.error());
     }
@@ -275,7 +278,7 @@ Task<Result<Answer>> WriteUpstream::Call::Exchange(const HttpRequest& request, M
   Promise<bool> sent;
   Spawn(SendThenReport(Send(head_bytes, request.body), sent), [] {});
   if (was_refused_ && !accepted_any_) co_return std::unexpected(Refused());
-  if (sent.is_set() && !accepted_any_ && !stream_->is_reused()) {
+  if (sent.is_set() && !accepted_any_ && !is_reused_) {
     co_return std::unexpected(
         Error(ErrorCode::kNotSent, "the connection broke before it was used", Delivery::kNotSent));
   }
