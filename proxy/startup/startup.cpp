@@ -226,13 +226,16 @@ std::unique_ptr<Ledger> OpenLedgerOrThrow(const Config& config, LedgerSecretFile
   return MakeUnopenedLedger(std::move(ledger.error()));
 }
 
-// While it cannot be asked it is looked for more.
+// The agents of a volume that was imported keep their name: repeats are known by it. While the
+// database cannot be asked, what has not come to an end is looked for under it too.
 CallerIdentity UncertifiedOf(Ledger& ledger) {
   auto* const shared = dynamic_cast<SharedLedgerView*>(&ledger);
   if (shared == nullptr) return {};
+  const Result<bool> imported = shared->HasImported();
+  if (imported.value_or(false)) return {};
   return {.name = shared->Group() + "/" + CallerIdentity().name,
           .of = CallerIdentity::Of::kGroup,
-          .was_local = shared->HasImported().value_or(true)};
+          .was_local = !imported.has_value()};
 }
 
 std::string ReadTokenOrThrow(const std::string& path) {
