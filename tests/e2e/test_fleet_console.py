@@ -7,6 +7,7 @@ import json
 import os
 import select
 import subprocess
+import sys
 import threading
 
 import pytest
@@ -15,10 +16,13 @@ from support import rawhttp
 from support.approvals import Staffed
 from support.desk import LIST, Desk
 from support.postgres import Postgres
-from support.recourse import BINARY, WAIT_MAX, NotReady, environment, run_cli
+from support.recourse import BINARY, ROOT, WAIT_MAX, NotReady, environment, run_cli
 from support.waiting import wait_until
 from test_fleet import Pods, cut_off, write
-from test_flow_commands import Shop, trace_of
+from test_flow_commands import trace_of
+
+sys.path.insert(0, str(ROOT / "tests/helm"))
+from chart import rendered  # noqa: E402
 
 NAMED = "hostname {}; exec \"$@\""
 
@@ -61,8 +65,8 @@ def test_lists_name_the_pod_and_show_what_one_wrote(fleet, token):
         write(pod, f"/notes/{token}-{name}", f"{token}{name}")
         asked = write(pod, f"/mail/{token}-{name}", f"mail{token}{name}", status=202).json()
         paths[name] = asked["operation"]
-    for what in ("operations", "events", "flows"):
-        arguments = [what, "list", *(["--all"] if what == "flows" else ["--limit", "1000"])]
+    for what in (["operations"], ["events"], ["flows", "--all"]):
+        arguments = [what[0], "list", "--limit", "1000", *what[1:]]
         table = listed(fleet.b, *arguments).splitlines()
         assert table[0].split()[1] == "POD", table[0]
         assert {"pod-a", "pod-b"} <= {line.split()[1] for line in table[1:]}
@@ -73,8 +77,10 @@ def test_lists_name_the_pod_and_show_what_one_wrote(fleet, token):
     waiting = [one["operation"] for one in json.loads(done.stdout)["approvals"]]
     assert paths["b"] in waiting and paths["a"] not in waiting
     assert "pod-b" in fleet.a.by_hand("ann", "list").stdout
-    flow = Shop(fleet.a, fleet.double).flow(trace_of(f"{token}b"))
-    assert "pod        pod-b" in listed(fleet.a, "flows", "show", str(flow["number"]))
+    (flow,) = [one for one in fleet.a.admin("GET", "/flows?all=true&limit=1000")["flows"]
+               if one["flow"] == trace_of(f"{token}b")]
+    shown = [line.split() for line in listed(fleet.a, "flows", "show", flow["number"]).splitlines()]
+    assert ["pod", "pod-b"] in shown
     streams = fleet.a.admin("GET", "/status")["streams"]
     assert {(one["pod"], one["mode"]) for one in streams} == {
         ("pod-a", "enforce"), ("pod-b", "enforce")}
@@ -215,13 +221,56 @@ def test_a_steward_sees_to_what_dead_pods_have_left(double, postgres, tmp_path, 
     assert "a steward works on a shared ledger" in alone.stderr()
 
 
+class FromChart(Staffed):
+    """A process by the command line of a rendered container; files and addresses are the test's."""
+
+    def __init__(self, directory, policy, container, places):
+        super().__init__(directory, policy)
+        self.words = container["args"]
+        self.places = {"--policy": self.policy_path, "--data": self.data, "--operators":
+                       self.directory / "operators.yaml", **places}
+
+    def command(self):
+        flags = [word.partition("=") for word in self.words[1:]]
+        return [BINARY, self.words[0], f"--ports-file={self.ports_path}",
+                f"--admin-token-file={self.token_path}",
+                *(f"{flag}={self.places.get(flag, value)}" if equals else flag
+                  for flag, equals, value in flags)]
+
+
+def test_the_chart_starts_pods_and_a_steward_of_one_group(double, postgres, tmp_path):
+    out, url = rendered("ledger-values"), postgres.database()
+    (job,) = out.all("Job")
+    password = tmp_path / "password"
+    password.write_text("open sesame\n")
+    password.chmod(0o600)
+    migrate = [{"--ledger": f"--ledger={url}", "--password-file": f"--password-file={password}"}
+               .get(word.partition("=")[0], word)
+               for word in job["spec"]["template"]["spec"]["containers"][0]["args"]]
+    assert run_cli(*migrate).stdout.startswith("made the tables")
+    pods = Pods(tmp_path, double, url, [])
+    policy = pods.policy(double, "{}").replace("ledger: {}\n", "")
+    places = {"--ledger": url, "--ledger-password-file": password,
+              "--install-secret-file": pods.secrets[1], "--ledger-key-file": pods.secrets[3],
+              **{flag: "127.0.0.1:0" for flag in ("--listen", "--admin", "--probes")}}
+    sidecar = next(one for _, _, one in out.sidecar_pods())
+    (steward,) = out.one("Deployment", "-steward")["spec"]["template"]["spec"]["containers"]
+    with (FromChart(tmp_path / "pod", policy, sidecar, places) as pod,
+          FromChart(tmp_path / "steward", policy, steward, places) as keeper):
+        streams = keeper.admin("GET", "/status")["streams"]
+        assert [one["state"] for one in streams] == ["live", "live"]
+        groups = postgres.sql(url, "SELECT DISTINCT grp FROM stream")
+        assert groups == "shop/checkout\n"
+        assert keeper.stop() == 0 and pod.stop() == 0, keeper.stderr()[-2000:]
+
+
 def test_the_page_of_one_pod_shows_all_and_those_of_one(fleet, browser, token):
     write(fleet.a, f"/notes/{token}-a", f"{token}a")
     desk = Desk(browser, fleet.b).log_in()
     browser.wait(f'{LIST} .c-pod:has-text("pod-a")')
     write(fleet.a, f"/notes/{token}-news", f"{token}news")
     browser.wait(f'.row:has-text("/notes/{token}-news")')
-    browser.wait('select[aria-label="Pod"] option[value="pod-b"]')
+    browser.wait('select[aria-label="Pod"] option[value="pod-b"]', "attached")
     write(fleet.b, f"/notes/{token}-b", f"{token}b")
     desk.go("#/activity?pod=pod-b", LIST)
     browser.wait(f'.row:has-text("/notes/{token}-b")')
