@@ -70,11 +70,10 @@ TEST(SuggestNamesTest, WhatAListCallsByNameIsAName) {
   }
   traffic.Call("GET", "/rooms/search", {}, {200});
   traffic.Call("GET", "/rooms/all/seats", {}, {200});
-  EXPECT_THAT(
-      MatchesOf(traffic),
-      ElementsAre("rooms.list GET shop /rooms", "rooms.all.seats.list GET shop /rooms/all/seats",
-                  "rooms.search.list GET shop /rooms/search",
-                  "rooms.bookings.create POST shop /rooms/{id}/bookings"));
+  EXPECT_THAT(MatchesOf(traffic), ElementsAre("rooms.list GET shop /rooms",
+                                              "rooms.all.seats.list GET shop /rooms/all/seats",
+                                              "rooms.search.list GET shop /rooms/search",
+                                              "rooms.bookings POST shop /rooms/{id}/bookings"));
 }
 
 TEST(SuggestNamesTest, AShapeOfANameIsEnough) {
