@@ -113,8 +113,9 @@ def backend(out, node):
         process.kill()
 
 
-# Pods of that one need a database: test_fleet_console.py starts their processes.
-ALONE = [case for case in CASES if case != "ledger-values"]
+# Pods of these need a database, or a process of their machine: test_fleet_console.py and
+# test_redirect_node.py start theirs.
+ALONE = [case for case in CASES if case not in ("ledger-values", "redirect-node-values")]
 
 
 @needs_pods
