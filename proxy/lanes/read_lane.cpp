@@ -44,9 +44,11 @@ Task<Result<void>> TakeCredentials(ReadState& read) {
   Head& head = read.request.head;
   for (std::size_t i = 0; i < head.field_count; ++i) {
     Field& field = head.fields[i];
-    // What an extension of WebSocket compresses cannot be looked through.
+    // What an extension of WebSocket compresses cannot be looked through, nor can a part of an
+    // answer, which may hold a part of an echo; a server may send the whole (RFC 9110 14.2).
     field.hop = field.hop || FindHeader(read.own.fields, field.name) != nullptr ||
-                EqualsIgnoreCase(field.name, "sec-websocket-extensions");
+                EqualsIgnoreCase(field.name, "sec-websocket-extensions") ||
+                EqualsIgnoreCase(field.name, "range") || EqualsIgnoreCase(field.name, "if-range");
   }
   co_return Result<void>();
 }

@@ -162,6 +162,17 @@ def test_no_form_of_an_answer_shows_it(proxy, shop, method, path):
     assert got.startswith(b"HTTP/1.1 ") and not shows_it(got), got
 
 
+@pytest.mark.parametrize("name", ["Range", "rAnGe"])
+def test_no_part_of_an_answer_shows_a_part_of_it(proxy, shop, name):
+    got = b""
+    for start in range(0, len(SECRET), 4):
+        fields = {**AGENT, name: f"bytes={start}-{start + 4}", "If-Range": '"v1"'}
+        answer = ask(proxy, "GET", "/part", fields)
+        assert b"range:" not in shop.heads[-1].lower()  # nor If-Range
+        got += answer.partition(b"\r\n\r\n")[2]
+    assert got and not shows_it(got), got
+
+
 @pytest.mark.parametrize(
     "fields",
     [
