@@ -30,6 +30,7 @@ std::expected<void, std::string> AddSecrets(const std::vector<SecretHeader>& sec
 }
 
 bool IsOwnCredential(const Backend& backend, const Tool* tool, std::string_view name) {
+  if (backend.secrets.empty() && (tool == nullptr || tool->secrets.empty())) return false;
   const std::string plain = AsVariable(name);
   const auto has_name = [&plain](const SecretHeader& secret) {
     return AsVariable(secret.name) == plain;
