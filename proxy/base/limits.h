@@ -345,7 +345,8 @@ inline constexpr milliseconds kDrillLook{10};          // how often a run looks 
 inline constexpr std::size_t kDrillRunsAtOnce = 24;    // they wait more than they work
 // Tools of one flow that nobody declared: each step adds some twenty runs to a scenario.
 inline constexpr std::size_t kDrillStepsMax = 6;
-inline constexpr std::uint64_t kDrillLedgerBytes = 64 * 1024 * 1024;
+// Its journal is a part of it, which each start of a run reads or writes.
+inline constexpr std::uint64_t kDrillLedgerBytes = 16 * 1024 * 1024;
 
 // One JSON text: a write's body or an answer that is read, whichever may be larger.
 inline constexpr std::size_t kJsonBytesMax = kWriteBodyBytesMax;

@@ -183,9 +183,11 @@ std::expected<DrillFindings, std::string> PlayDrill(const PolicySources& sources
     return std::unexpected(NothingToDrill(findings, options, loaded));
   const auto stage = DrillStage::Make(options.tmp);
   auto copy = stage ? (*stage)->CopyPolicy(sources) : std::unexpected(stage.error());
-  if (!copy) return std::unexpected("recourse: " + copy.error() + "\n");
+  const auto operators =
+      copy ? (*stage)->Write("operators.yaml", DrillOperators()) : std::unexpected(copy.error());
+  if (!operators) return std::unexpected("recourse: " + operators.error() + "\n");
   const std::vector<PolicySource> files = ReadPolicyTwice(*copy).files;
-  DrilledPolicy policy{*copy, files, LoadPolicyFiles({files, {}}, TlsFiles::kIgnore)};
+  DrilledPolicy policy{*copy, *operators, files, LoadPolicyFiles({files, {}}, TlsFiles::kIgnore)};
   MakeTlsReady();
   Director(options, findings, **stage, std::move(policy), err).Run();
   return findings;

@@ -35,13 +35,6 @@ std::string AddressOfThisProcess() {
   return fmt::format("127.{}.{}.{}", 1 + (pid >> 15 & 127), pid >> 7 & 255, 1 + (pid & 127));
 }
 
-// The file of who may use the admin port.
-std::string Operators() {
-  return fmt::format(
-      "version: 1\ntokens:\n  - {{ name: {}, sha256: \"{}\", roles: [ read, approve, repair ] }}\n",
-      kDrillOperator, ToHex(Sha256(kToken)));
-}
-
 void Pause(Millis time = limits::kDrillLook) {
   (void)::poll(nullptr, 0, static_cast<int>(time.count()));
 }
@@ -132,18 +125,12 @@ Play::Play(const Scenario& scenario, const std::vector<KillAt>& kills, const Dri
       address_(AddressOfThisProcess()),
       end_(real_.Now() + limits::kDrillRunFor),
       backend_(scenario.script, scenario.mishaps) {
-  const std::string operators_file = directory + "/operators.yaml";
-  if (auto written = WriteFileAtomically(operators_file, Operators()); !written) {
-    found_.problem = "the run cannot begin: " + written.error();
-    return;
-  }
   for (std::size_t i = 0; i <= kills.size(); ++i) {
     proxies_.emplace_back(DrilledProxyParts{
         .policy = policy,
         .address = address_,
         .data = directory + "/data",
         .ports_file = fmt::format("{}/ports-{}", directory, i),
-        .operators_file = operators_file,
         .log_file = directory + "/log",
         .deadline = scenario.waits_for_deadline ? limits::kDrillDeadline : limits::kDrillPatience,
         .kill = i < kills.size() ? kills[i] : KillAt(),
@@ -382,7 +369,7 @@ RunResult Play::Conclude() {
 }
 
 RunResult Play::Run() {
-  if (found_.problem.empty()) RunAgent();
+  RunAgent();
   AwaitEnd();
   while (Revive()) {
     const auto verified = AskAdmin("POST", "/ledger/verify");
@@ -394,6 +381,12 @@ RunResult Play::Run() {
 }
 
 }  // namespace
+
+std::string DrillOperators() {
+  return fmt::format(
+      "version: 1\ntokens:\n  - {{ name: {}, sha256: \"{}\", roles: [ read, approve, repair ] }}\n",
+      kDrillOperator, ToHex(Sha256(kToken)));
+}
 
 RunResult PlayScenario(const Scenario& scenario, const std::vector<KillAt>& kills,
                        const DrilledPolicy& policy, const std::string& directory) {

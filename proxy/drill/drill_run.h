@@ -17,6 +17,9 @@ struct RunResult {
   std::vector<std::string> story;    // what the backends did, for people
 };
 
+// The file of who may use the admin port in a run.
+std::string DrillOperators();
+
 // Plays the scenario in `directory`, which is there and empty, and is left with what it needed. The
 // n-th proxy is killed at `kills[n]`, and the agent repeats what was not answered. Forks: call it
 // in a process without other threads. Blocking, for at most limits::kDrillRunFor.

@@ -74,16 +74,22 @@ DrillStage::~DrillStage() {
 }
 
 std::expected<std::string, std::string> DrillStage::CopyPolicy(const PolicySources& sources) const {
-  const std::string directory = directory_ + "/policy";
-  std::error_code ec;
-  std::filesystem::create_directory(directory, ec);
   for (std::size_t i = 0; i < sources.files.size(); ++i) {
-    const std::string path = fmt::format("{}/{:04}.yaml", directory, i);
-    if (auto written = WriteFileAtomically(path, sources.files[i].text); !written) {
-      return std::unexpected(written.error());
-    }
+    auto written = Write(fmt::format("policy/{:04}.yaml", i), sources.files[i].text);
+    if (!written) return written;
   }
-  return directory;
+  return directory_ + "/settings/policy";
+}
+
+std::expected<std::string, std::string> DrillStage::Write(const std::string& name,
+                                                          const std::string& text) const {
+  const std::filesystem::path path = directory_ + "/settings/" + name;
+  std::error_code ec;
+  std::filesystem::create_directories(path.parent_path(), ec);
+  if (auto written = WriteFileAtomically(path, text); !written) {
+    return std::unexpected(written.error());
+  }
+  return path;
 }
 
 void DrillCrew::Start(std::size_t run, const std::function<std::string()>& play) {

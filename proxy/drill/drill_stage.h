@@ -24,8 +24,11 @@ class DrillStage {
   ~DrillStage();  // waits until the directory is gone
 
   const std::string& directory() const { return directory_; }
-  // Writes the files into the directory, so that all runs read the same. Gives their path.
+  // What all runs read: the files of a policy, and one besides. Gives their path. Proxies watch
+  // where they stand, so nothing else happens there.
   std::expected<std::string, std::string> CopyPolicy(const PolicySources& sources) const;
+  std::expected<std::string, std::string> Write(const std::string& name,
+                                                const std::string& text) const;
 
  private:
   DrillStage(std::string directory, pid_t janitor, int alive)

@@ -71,10 +71,11 @@ void OutputTo(const std::string& file) {
   config.data = parts.data;
   config.listen = config.admin = config.probes = parts.address + ":0";
   config.ports_file = parts.ports_file;
-  config.operators = parts.operators_file;
+  config.operators = parts.policy.operators_file;
   config.access_log = "off";
   config.ledger_bytes_max = limits::kDrillLedgerBytes;
   config.unsafe_fs = true;  // a kill loses nothing that was written, whatever the file system
+  config.bounds.call_memory_bytes = limits::kCallMemoryBytes;  // no look at limits of memory
   config.bounds.head_timeout = config.bounds.body_timeout = config.bounds.idle_timeout =
       config.bounds.send_timeout = config.bounds.stream_timeout = limits::kDrillPatience;
   SetLogLevel(LogLevel::kWarn);

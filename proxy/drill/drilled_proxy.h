@@ -27,7 +27,7 @@ struct KillAt {
 // The policy of a drill: a private copy of its files, and what they say. A proxy that finds them as
 // they were takes that over, since loading them is most of its start.
 struct DrilledPolicy {
-  std::string path;
+  std::string path, operators_file;
   std::vector<PolicySource> files;
   LoadedPolicy loaded;
 };
@@ -35,7 +35,7 @@ struct DrilledPolicy {
 struct DrilledProxyParts {
   const DrilledPolicy& policy;
   std::string address;  // that it listens at, of the run alone
-  std::string data, ports_file, operators_file, log_file;
+  std::string data, ports_file, log_file;
   Millis deadline{};  // of flows
   KillAt kill;
   const Clock& clock;

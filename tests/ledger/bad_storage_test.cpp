@@ -3,11 +3,13 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -65,9 +67,16 @@ std::string ReadAll(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+// Over what is there: ten thousand times the kernel need not give pages back and find them again.
 void WriteAll(const std::string& path, const std::string& bytes) {
-  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
-  std::filesystem::permissions(path, std::filesystem::perms(0600));
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  const auto size = static_cast<off_t>(bytes.size());
+  struct stat status = {};
+  const bool is_written = pwrite(file, bytes.data(), bytes.size(), 0) == size &&
+                          fstat(file, &status) == 0 &&
+                          (status.st_size == size || ftruncate(file, size) == 0);
+  close(file);
+  if (!is_written) std::abort();  // most of this runs in a child
 }
 
 // A directory with a closed ledger of kOperations finished operations.
@@ -190,6 +199,7 @@ int InChild(const std::function<bool()>& use) {
   const pid_t child = fork();
   if (child == 0) {
     SetLogLevel(LogLevel(static_cast<int>(LogLevel::kError) + 1));
+    mallopt(M_MMAP_THRESHOLD, 1 << 20);  // LMDB's lists of pages: else they are cleared by hand
     _exit(use() ? 0 : 1);
   }
   int status = 0;

@@ -18,6 +18,15 @@ std::string ParentOf(const std::string& path) {
   return slash == std::string::npos ? "" : path.substr(0, slash);
 }
 
+// All at once: a log has tens of megabytes, and an iterator takes them one by one.
+std::string BytesOf(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string bytes(std::filesystem::file_size(path), '\0');
+  file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  bytes.resize(static_cast<std::size_t>(file.gcount()));
+  return bytes;
+}
+
 void Put(std::string& bytes, std::uint64_t offset, std::string_view data) {
   if (bytes.size() < offset + data.size()) bytes.resize(offset + data.size());
   std::memcpy(bytes.data() + offset, data.data(), data.size());
@@ -42,9 +51,7 @@ ShimLog ShimLog::Load(const std::string& path) {
 }
 
 void ShimLog::Add(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::vector<char>& bytes =
-      bytes_.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  const std::string& bytes = bytes_.emplace_back(BytesOf(path));
   const char* at = bytes.data();
   const char* const end = at + bytes.size();
   while (end - at >= static_cast<std::ptrdiff_t>(sizeof(ShimRecord))) {
@@ -71,8 +78,7 @@ void DiskModel::Begin(const std::string& directory) {
     if (::stat(item.path().c_str(), &status) != 0) continue;
     durable_[path] = {item.is_directory(), status.st_ino};
     if (item.is_directory()) continue;
-    std::ifstream file(item.path(), std::ios::binary);
-    files_[status.st_ino].durable.assign(std::istreambuf_iterator<char>(file), {});
+    files_[status.st_ino].durable = BytesOf(item.path());
   }
   current_ = durable_;
 }

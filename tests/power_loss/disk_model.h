@@ -32,7 +32,7 @@ class ShimLog {
   const std::vector<ShimEntry>& entries() const { return entries_; }
 
  private:
-  std::list<std::vector<char>> bytes_;
+  std::list<std::string> bytes_;
   std::vector<ShimEntry> entries_;
 };
 
