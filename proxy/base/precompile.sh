@@ -1,6 +1,6 @@
 #!/bin/sh
-# precompile.sh COMPILER ARGUMENT...: compiles a precompiled header, and writes FILE.sum beside it,
-# the sum of the text that it holds.
+# precompile.sh COMPILER ARGUMENT...: compiles a precompiled header FILE.o, and gives it the name
+# FILE.pch, too; FILE.pch.sum is the sum of the text that it holds.
 set -e
 "$@"
 file=
@@ -9,6 +9,8 @@ for argument in "$@"; do
   if [ "$previous" = -o ]; then file=$argument; fi
   previous=$argument
 done
-"$@" -E -P -o "$file.text"
-sha256sum <"$file.text" >"$file.sum"
-rm "$file.text"
+name=${file%.o}
+ln -f "$file" "$name.pch"
+"$@" -E -P -o "$name.text"
+sha256sum <"$name.text" >"$name.pch.sum"
+rm "$name.text"
