@@ -7,6 +7,13 @@ import re
 
 LINE_COLUMNS_MAX = 100
 PAGE_COLUMNS_MAX = 120  # of a page's prose; tables and outputs are as wide as they are
+README_LINES_MAX = 115  # of the top's: what somebody reads before trying it
+# (whose, which pages, how many words they may have together; a word has a letter)
+PAGE_WORDS = [
+    ("all pages", r".*", 25_000),
+    ("users' pages", r"(README|CHANGELOG|SECURITY)\.md|policy/(packs/)?README\.md|"
+     r"proxy/RUNNING\.md|proxy/docs/.*|helm/(recourse/)?README\.md", 12_000),
+]
 FILE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 70
 # Of a class, over all its files: lines of bodies, and how many bodies.

@@ -33,6 +33,7 @@ class Tidy:
         self.rooms = {}  # folder: the rooms that it may include
         self.sizes = {}  # folder: how many sources stand in it
         self.classes = {}  # (file if only that sees it, class): (lines, bodies, where the last is)
+        self.words = {}  # page: how many words it has
 
     def report(self, path, line, message):
         self.violations.append(f"{path}:{line}: {message}")
@@ -55,10 +56,12 @@ class Tidy:
             elif path.endswith(".py"):
                 self.check_python(path, text)
             elif path.endswith(".md"):
+                self.words[path] = sum(any(map(str.isalpha, word)) for word in text.split())
                 for line, target in links.broken(self.root, path, text):
                     self.report(path, line, f"the link to {target} leads nowhere: name a file of "
                                 "the tree, and a heading that stands in it")
         self.check_class_sizes()
+        self.check_words()
         return sorted(self.violations)
 
     def files(self):
@@ -130,11 +133,22 @@ class Tidy:
         if (path.endswith(SIZED) or path == "dev") and count > rules.FILE_LINES_MAX:
             self.report(path, 1, f"file of {count} lines, at most {rules.FILE_LINES_MAX}: split it")
 
+        if path == "README.md" and count > rules.README_LINES_MAX:
+            self.report(path, 1, f"{count} lines, at most {rules.README_LINES_MAX}: move what is "
+                        "not for a first look to another page")
         if path.endswith(".md"):
             for number, line in enumerate(links.without_code(text).split("\n"), 1):
                 if len(line) > rules.PAGE_COLUMNS_MAX and not line.startswith("|"):
                     self.report(path, number, f"line of {len(line)} columns, at most "
                                 f"{rules.PAGE_COLUMNS_MAX}")
+
+    def check_words(self):
+        for whose, which, most in rules.PAGE_WORDS:
+            pages = {path: words for path, words in self.words.items() if re.fullmatch(which, path)}
+            words = sum(pages.values())
+            if words > most:
+                self.report(max(pages, key=pages.get), 1, f"{whose} have {words:,} words, at most "
+                            f"{most:,}: say it shorter, or only once")
 
     def check_pages(self, path, text, pages):
         if re.match(rules.UNKNOWN_PAGES, path):

@@ -239,6 +239,22 @@ class TidyTest(unittest.TestCase):
                                    "helm/a.yaml": f"# see {name}.\n"})
             self.assertEqual(len(found), int(not is_known), (name, found))
 
+    def test_pages_have_so_many_words_together(self):
+        for pages, message in (
+                ({"README.md": 6_000, "proxy/docs/a.md": 6_001}, "users' pages have 12,001 words"),
+                ({"README.md": 6_000, "helm/README.md": 6_000, "bench/a.md": 13_000}, None),
+                ({"helm/README.md": 12_000, "bench/a.md": 13_001}, "all pages have 25,001 words")):
+            found = violations_of({path: "word 7 | -\n" * words for path, words in pages.items()})
+            found = [line for line in found if "words" in line]
+            self.assertEqual(len(found), int(message is not None), found)
+            self.assertIn(message or "", found[0] if found else "")
+
+    def test_the_readme_of_the_top_is_short(self):
+        found = violations_of({"README.md": "x\n" * 116, "helm/README.md": "x\n" * 116})
+        self.assertEqual(len(found), 1, found)
+        self.assertIn("README.md:1: 116 lines, at most 115", found[0])
+        self.assertEqual(violations_of({"README.md": "x\n" * 115}), [])
+
     def test_rooms_stand_on_rooms_of_lower_levels(self):
         for more, message in (({"proxy/base": "policy"}, "proxy/base may not include policy"),
                               ({"policy": "policy"}, "policy may not include policy"),
