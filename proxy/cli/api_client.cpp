@@ -49,14 +49,14 @@ Result<Json> ParsePage(const std::string& text) {
 }
 
 constexpr Column kEventColumns[] = {
-    {"EVENT", 8, 5, Column::Side::kRight},
-    {"TIME", 24, 20},
-    {"STATUS", 11, 11},
-    {"PHASE", 13, 10},
-    {"TRY", 3, 3, Column::Side::kRight},
-    {"TOOL", 22, 10},
-    {"EXTERNAL REF", 20, 6},
-    {"TRACE", 32, 9},
+    {"EVENT", 8, Column::Kind::kWhole, 0, Column::Side::kRight},
+    {"TIME", 24, Column::Kind::kTime},
+    {"STATUS", 11, Column::Kind::kExtra, 11},
+    {"PHASE", 11, Column::Kind::kWhole},
+    {"TRY", 3, Column::Kind::kExtra, 3, Column::Side::kRight},
+    {"TOOL", 22, Column::Kind::kText, 16},
+    {"EXTERNAL REF", 14, Column::Kind::kText, 8},
+    {"TRACE", 32, Column::Kind::kText, 9},
 };
 
 // What an event means to its flow.
@@ -69,7 +69,7 @@ std::string NoteOn(const Json& event) {
   return cause == "undone" ? "  undone" : std::string();
 }
 
-void PrintFlowEvent(PodTable& table, const Json& moved) {
+void AddFlowEvent(PodTable& table, const Json& moved) {
   std::string reason = Printable(moved, "reason");
   if (reason.empty()) reason = Printable(moved, "cause");
   table.Row(moved,
@@ -78,9 +78,9 @@ void PrintFlowEvent(PodTable& table, const Json& moved) {
              "flow " + Printable(moved, "flow_number"), Printable(moved, "flow") + "  " + reason});
 }
 
-void PrintEventRow(PodTable& table, const Json& event) {
+void AddEventRow(PodTable& table, const Json& event) {
   if (Printable(event, "kind") == "flow") {
-    PrintFlowEvent(table, event);
+    AddFlowEvent(table, event);
     return;
   }
   table.Row(event,
@@ -140,10 +140,11 @@ int ListNewest(const ApiClient& client, const EventQuery& query, std::ostream& o
       if (client.json) {
         out << (shown == 0 ? "" : ",") << line;
       } else {
-        PrintEventRow(table, ParseJson(line).value_or(Json()));
+        AddEventRow(table, ParseJson(line).value_or(Json()));
       }
       ++shown;
     }
+    table.Flush();
     up_to = after;
   }
   if (client.json) {
@@ -167,7 +168,7 @@ class Follower {
   int Run() {
     const auto now = Ask("now");
     if (!now) return Fail(err_, now.error());
-    if (!client_.json) table_.Begin(client_);
+    if (!client_.json) table_.Expect(client_);
     for (std::string after = PrintRowId(query_.after); !after.empty();) {
       const auto text =
           Call(client_, "GET", EventsTarget(query_, after, kAdminPageMax) + "&lines=true");
@@ -204,9 +205,10 @@ class Follower {
       if (client_.json) {
         out_ << line << "\n";
       } else {
-        PrintEventRow(table_, event);
+        AddEventRow(table_, event);
       }
     }
+    table_.Flush();
     out_.flush();
     return tail;
   }
@@ -252,7 +254,8 @@ int ListEvents(const ApiClient& client, const EventQuery& query, std::ostream& o
     left -= std::min<std::uint64_t>(left, events.items.size());
     after = Printable(*page, "next");
     if (!client.json) {
-      for (const Json& event : events.items) PrintEventRow(table, event);
+      for (const Json& event : events.items) AddEventRow(table, event);
+      table.Flush();
       continue;
     }
     AppendItems(json, *text, "events");
@@ -286,7 +289,8 @@ int ShowEvent(const ApiClient& client, std::uint64_t id, std::ostream& out, std:
   if (!page) return Fail(err, page.error().detail());
   out << "\nAll events of this operation:\n";
   PodTable table(out, kEventColumns);
-  for (const Json& row : page->Find("events")->items) PrintEventRow(table, row);
+  for (const Json& row : page->Find("events")->items) AddEventRow(table, row);
+  table.Flush();
   return kExitOk;
 }
 

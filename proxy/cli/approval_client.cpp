@@ -43,18 +43,18 @@ std::string Progress(const Json& approval) {
 }
 
 constexpr Column kApprovalColumns[] = {
-    {"OPERATION", 9, 9, Column::Side::kRight},
-    {"EXPIRES", 24, 20},
-    {"STATUS", 9, 8},
-    {"TOOL", 20, 8},
-    {"CALL", 32, 10},
-    {"CALLER", 16, 6},
-    {"YES", 5, 3, Column::Side::kRight},
-    {"BY", 16, 6},
-    {"SUMMARY", 24, 10},
+    {"OPERATION", 9, Column::Kind::kWhole, 0, Column::Side::kRight},
+    {"EXPIRES", 24, Column::Kind::kTime},
+    {"STATUS", 9, Column::Kind::kWhole},
+    {"TOOL", 20, Column::Kind::kText, 8},
+    {"CALL", 32, Column::Kind::kText, 10},
+    {"CALLER", 16, Column::Kind::kExtra, 6},
+    {"YES", 3, Column::Kind::kExtra, 3, Column::Side::kRight},
+    {"BY", 16, Column::Kind::kExtra, 6},
+    {"SUMMARY", 24, Column::Kind::kText, 10},
 };
 
-void PrintApprovalRow(PodTable& table, const Json& approval) {
+void AddApprovalRow(PodTable& table, const Json& approval) {
   table.Row(approval, {Printable(approval, "operation"), Printable(approval, "expires"),
                        Printable(approval, "status"), Printable(approval, "tool"),
                        Printable(approval, "method") + " " + Printable(approval, "path"),
@@ -221,7 +221,8 @@ int ListApprovals(const ApiClient& client, const ApprovalQuery& query, std::ostr
   const Json* approvals = page->Find("approvals");
   if (approvals == nullptr) return Fail(err, kNotUnderstood);
   PodTable table(out, kApprovalColumns);
-  for (const Json& approval : approvals->items) PrintApprovalRow(table, approval);
+  for (const Json& approval : approvals->items) AddApprovalRow(table, approval);
+  table.Flush();
   if (!table.is_begun()) out << "none\n";
   if (!Printable(*page, "next").empty()) out << "there are more; raise --limit\n";
   return kExitOk;
@@ -270,7 +271,7 @@ int DecideApproval(const ApiClient& client, const ApprovalWord& word, std::ostre
 int WatchApprovals(const ApiClient& client, std::ostream& out, std::ostream& err) {
   std::map<std::string, std::string> known;  // status by operation
   PodTable table(out, kApprovalColumns);
-  if (!client.json) table.Begin(client);
+  if (!client.json) table.Expect(client);
   for (;; (void)::poll(nullptr, 0, kApprovalLookEveryMs)) {
     const auto text = Call(client, "GET", "/approvals?limit=1000");
     if (!text) return Fail(err, text.error());
@@ -287,9 +288,10 @@ int WatchApprovals(const ApiClient& client, std::ostream& out, std::ostream& err
       if (client.json) {
         out << LineOfJson(approval) << "\n";
       } else {
-        PrintApprovalRow(table, approval);
+        AddApprovalRow(table, approval);
       }
     }
+    table.Flush();
     for (const auto& [id, state] : known) {
       if (now.contains(id)) continue;
       const auto one = Call(client, "GET", "/approvals/" + id);

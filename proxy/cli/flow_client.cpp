@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <ostream>
+#include <sstream>
 #include <utility>
 
 #include "filters/ledger/model/row_id.h"
@@ -21,22 +22,22 @@ namespace {
 constexpr int kFlowLookEveryMs = 1'000;
 
 constexpr Column kFlowColumns[] = {
-    {"FLOW", 8, 5, Column::Side::kRight},
-    {"CHANGED", 24, 20},
-    {"PHASE", 12, 11},
-    {"STEPS", 5, 5, Column::Side::kRight},
-    {"UNDONE", 6, 6, Column::Side::kRight},
-    {"NAME", 16, 8},
-    {"FLOW ID", 34, 9},
-    {"REASON", 32, 10},
+    {"FLOW", 8, Column::Kind::kWhole, 0, Column::Side::kRight},
+    {"CHANGED", 24, Column::Kind::kTime},
+    {"PHASE", 11, Column::Kind::kWhole},
+    {"STEPS", 5, Column::Kind::kWhole, 0, Column::Side::kRight},
+    {"UNDONE", 6, Column::Kind::kWhole, 0, Column::Side::kRight},
+    {"NAME", 16, Column::Kind::kText, 8},
+    {"FLOW ID", 34, Column::Kind::kExtra, 9},
+    {"REASON", 32, Column::Kind::kText, 24},
 };
 constexpr Column kStepColumns[] = {
-    {"STEP", 8, 5, Column::Side::kRight},
-    {"TOOL", 22, 10},
-    {"PHASE", 13, 11},
-    {"CALL", 32, 12},
-    {"EXTERNAL REF", 20, 6},
-    {"UNDO", 24, 10},
+    {"STEP", 8, Column::Kind::kWhole, 0, Column::Side::kRight},
+    {"TOOL", 22, Column::Kind::kText, 10},
+    {"PHASE", 11, Column::Kind::kWhole},
+    {"CALL", 32, Column::Kind::kText, 12},
+    {"EXTERNAL REF", 14, Column::Kind::kText, 8},
+    {"UNDO", 24, Column::Kind::kText, 13},
 };
 
 // Why it is where it is; that it began is no reason.
@@ -46,7 +47,7 @@ std::string ReasonOf(const Json& flow) {
   return cause == "first_step" ? std::string() : cause;
 }
 
-void PrintFlowRow(PodTable& table, const Json& flow) {
+void AddFlowRow(PodTable& table, const Json& flow) {
   table.Row(flow, {Printable(flow, "number"), Printable(flow, "changed"), Printable(flow, "phase"),
                    Printable(flow, "step_count"), Printable(flow, "undone_count"),
                    Printable(flow, "name"), Printable(flow, "flow"), ReasonOf(flow)});
@@ -131,19 +132,23 @@ void PrintFlow(std::ostream& out, const Json& flow) {
   const Json* steps = flow.Find("steps");
   if (steps == nullptr) return;
   out << "\n";
-  PrintTitles(out, kStepColumns);
+  Table table(kStepColumns);
   for (const Json& step : steps->items) {
-    PrintRow(out, kStepColumns,
-             {Printable(step, "step"), Printable(step, "tool"), Printable(step, "phase"),
-              Printable(step, "method") + " " + Printable(step, "path"),
-              Printable(step, "external_ref"), UndoWords(step)});
-    PrintSaid(out, step, "said", "it was refused");
+    std::ostringstream below;
+    PrintSaid(below, step, "said", "it was refused");
     if (Printable(step, "undo_phase") != "SUCCEEDED") {
-      PrintSaid(out, step, "undo_said", "its undo was answered");
+      PrintSaid(below, step, "undo_said", "its undo was answered");
     }
-    PrintDrift(out, step);
-    if (const Json* request = step.Find("undo_request")) PrintRequest(out, *request, "          ");
+    PrintDrift(below, step);
+    if (const Json* request = step.Find("undo_request")) {
+      PrintRequest(below, *request, "          ");
+    }
+    table.Row({Printable(step, "step"), Printable(step, "tool"), Printable(step, "phase"),
+               Printable(step, "method") + " " + Printable(step, "path"),
+               Printable(step, "external_ref"), UndoWords(step)},
+              below.str());
   }
+  out << table.Take(LookOf(out));
 }
 
 void PrintPreview(std::ostream& out, const Json& preview) {
@@ -237,10 +242,10 @@ int FollowFlows(const ApiClient& client, const FlowQuery& query, std::ostream& o
     if (client.json) {
       out << LineOfJson(flow) << "\n";
     } else {
-      PrintFlowRow(table, flow);
+      AddFlowRow(table, flow);
     }
   };
-  if (!client.json) table.Begin(client);
+  if (!client.json) table.Expect(client);
   for (;; (void)::poll(nullptr, 0, kFlowLookEveryMs)) {
     const auto text = Call(client, "GET", FlowsTarget(query, "0", query.limit));
     if (!text) return Fail(err, text.error());
@@ -259,6 +264,7 @@ int FollowFlows(const ApiClient& client, const FlowQuery& query, std::ostream& o
       const auto one = Call(client, "GET", "/flows/" + number);
       if (const auto flow = one ? ParseJson(*one) : ParseJson("")) print(*flow);
     }
+    table.Flush();
     out.flush();
     known = std::move(now);
   }
@@ -310,7 +316,8 @@ int ListFlows(const ApiClient& client, const FlowQuery& query, std::ostream& out
       AppendItems(json, *text, "flows");
       continue;
     }
-    for (const Json& flow : flows->items) PrintFlowRow(table, flow);
+    for (const Json& flow : flows->items) AddFlowRow(table, flow);
+    table.Flush();
     if (!table.is_begun()) out << (query.all ? "none\n" : "none; --all shows ended ones\n");
   }
   if (client.json) out << json << "]\n";

@@ -6,6 +6,7 @@
 #include <ostream>
 #include <utility>
 
+#include "filters/ledger/model/event.h"
 #include "filters/ledger/model/row_id.h"
 #include "proxy/base/json/json_object.h"
 #include "proxy/base/watch_limits.h"
@@ -17,13 +18,13 @@ namespace recourse {
 namespace {
 
 constexpr Column kOperationColumns[] = {
-    {"OPERATION", 9, 9, Column::Side::kRight},
-    {"TIME", 24, 20},
-    {"PHASE", 13, 10},
-    {"TRY", 3, 3, Column::Side::kRight},
-    {"TOOL", 22, 10},
-    {"EXTERNAL REF", 20, 6},
-    {"FLOW", 32, 9},
+    {"OPERATION", 9, Column::Kind::kWhole, 0, Column::Side::kRight},
+    {"TIME", 24, Column::Kind::kTime},
+    {"PHASE", 11, Column::Kind::kWhole},
+    {"TRY", 3, Column::Kind::kExtra, 3, Column::Side::kRight},
+    {"TOOL", 22, Column::Kind::kText, 16},
+    {"EXTERNAL REF", 14, Column::Kind::kText, 8},
+    {"FLOW", 32, Column::Kind::kExtra, 9},
 };
 
 // What observe mode saw is in no flow, and nothing waits for it.
@@ -31,17 +32,21 @@ std::string FlowOf(const Json& operation) {
   return operation.Find("verdict") == nullptr ? Printable(operation, "flow") : "(observed)";
 }
 
-void PrintOperationRow(PodTable& table, const Json& operation) {
+void AddOperationRow(PodTable& table, const Json& operation) {
   table.Row(operation, {Printable(operation, "operation"), Printable(operation, "time"),
                         Printable(operation, "phase"), Printable(operation, "attempt"),
                         Printable(operation, "tool"), Printable(operation, "external_ref"),
                         FlowOf(operation)});
 }
 
+// What is asked for to settle it. Of what observe mode saw nobody has to.
+bool IsWaiting(const OperationQuery& query) { return query.phase == NameOf(Phase::kUncertain); }
+
 std::string PageTarget(const OperationQuery& query, std::uint64_t left, const std::string& before) {
   std::string target = fmt::format("/operations?limit={}",
                                    std::min<std::uint64_t>(left, limits::kOperationsPageMax));
   if (!query.phase.empty()) target += "&phase=" + PercentEncode(query.phase);
+  if (IsWaiting(query)) target += "&observed=false";
   if (!query.tool.empty()) target += "&tool=" + PercentEncode(query.tool);
   if (!query.pod.empty()) target += "&pod=" + PercentEncode(query.pod);
   if (!before.empty()) target += "&before=" + before;
@@ -77,8 +82,11 @@ int ListOperations(const ApiClient& client, const OperationQuery& query, std::os
       AppendItems(json, *text, "operations");
       continue;
     }
-    for (const Json& operation : operations->items) PrintOperationRow(table, operation);
-    if (before.empty() && !table.is_begun()) out << "none\n";
+    for (const Json& operation : operations->items) AddOperationRow(table, operation);
+    table.Flush();
+    if (before.empty() && !table.is_begun()) {
+      out << (IsWaiting(query) ? "none; recourse report tells what observe mode saw\n" : "none\n");
+    }
   } while (left > 0 && !before.empty());
   if (client.json) out << json << "]\n";
   return kExitOk;

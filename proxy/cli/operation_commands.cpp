@@ -25,7 +25,8 @@ void AddOperations(CLI::App& app, const ApiClient& client,
       app.add_subcommand("operations", "Look at operations as they are now; settle unknown ones");
   operations->require_subcommand(1);
   CLI::App* list = operations->add_subcommand("list", "List operations, newest first");
-  list->add_option("--phase", args->query.phase, "Only those in this phase, such as UNCERTAIN");
+  list->add_option("--phase", args->query.phase,
+                   "Only those in this phase; UNCERTAIN: without what observe mode saw");
   list->add_option("--tool", args->query.tool, "Only those of this tool");
   AddPod(*list, args->query.pod);
   list->add_option("--limit", args->query.limit, "Print at most this many")->capture_default_str();

@@ -1,9 +1,10 @@
-// Rows of columns for people. At a terminal they fit its width and states have colours; elsewhere a
-// column has its own width, and a longer value makes a longer line.
+// Rows of columns for people. At a terminal they fit its width and states have colours; elsewhere
+// nothing is cut.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <ostream>
 #include <span>
 #include <string>
@@ -16,10 +17,17 @@
 namespace recourse {
 
 struct Column {
+  enum class Kind : std::uint8_t {
+    kText,   // may be cut, but to its least only where nothing else helps
+    kExtra,  // a text that is left out before others get narrower than their least
+    kWhole,  // never cut: a part of it would tell something else
+    kTime,   // whole too, but without its fraction of a second where room is short
+  };
   enum class Side : std::uint8_t { kLeft, kRight };
   std::string_view title;
-  std::size_t width = 0;  // of the last one: what it asks for, as all that is left is its own
-  std::size_t least = 0;  // how narrow it may get while others can still give
+  std::size_t usual = 0;  // its width while nobody knows what will come
+  Kind kind = Kind::kText;
+  std::size_t least = 0;  // of a text
   Side side = Side::kLeft;
 };
 
@@ -30,12 +38,29 @@ struct TableLook {
 // std::cout at a terminal has one.
 TableLook LookOf(const std::ostream& out);
 
-// A line with its end. Pure.
-std::string TableLine(std::span<const Column> columns, std::span<const std::string> cells,
-                      const TableLook& look);
-void PrintTitles(std::ostream& out, std::span<const Column> columns);
-void PrintRow(std::ostream& out, std::span<const Column> columns,
-              const std::vector<std::string>& cells);
+// Columns are as wide as what stands in them, and only ever get wider.
+class Table {
+ public:
+  // The columns outlive it.
+  explicit Table(std::span<const Column> columns) : columns_(columns) {}
+
+  // Rows will come one by one: the first text has the titles, and columns are as wide as usual.
+  void Expect();
+  // `below` are lines that follow it.
+  void Row(std::vector<std::string> cells, std::string below = {});
+  // The lines of the rows since the last time, with the titles before the first one.
+  std::string Take(const TableLook& look);
+
+ private:
+  struct Line {
+    std::vector<std::string> cells;
+    std::string below;
+  };
+  const std::span<const Column> columns_;
+  std::vector<std::size_t> widths_{};
+  std::vector<Line> lines_{};
+  bool has_titles_due_ = false;
+};
 
 // A list of the admin API, which names the pod of each row where the ledger is of several.
 class PodTable {
@@ -43,19 +68,21 @@ class PodTable {
   // The first column is an id. Both outlive it.
   PodTable(std::ostream& out, std::span<const Column> columns) : out_(out), columns_(columns) {}
 
-  // Prints the titles before there is a row, of which the process is asked what they name.
-  void Begin(const ApiClient& client);
-  // The first one prints the titles before it, unless that was done.
+  // Rows will come one by one; the process is asked what they name.
+  void Expect(const ApiClient& client);
   void Row(const Json& item, std::vector<std::string> cells);
-  bool is_begun() const { return is_begun_; }
+  // Prints the rows since the last time.
+  void Flush();
+  // Whether it has titles, or will have.
+  bool is_begun() const { return table_.has_value(); }
 
  private:
-  void PrintTitlesOnce(bool has_pods);
+  void Begin(bool has_pods);
 
   std::ostream& out_;
   const std::span<const Column> columns_;
   std::vector<Column> with_pods_{};
-  bool is_begun_ = false;
+  std::optional<Table> table_{};
 };
 
 }  // namespace recourse

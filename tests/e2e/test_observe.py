@@ -219,6 +219,12 @@ def test_unknown_outcomes_are_reported_and_never_sent_again(
         is_told_as_unknown(fresh, double, token, steps, status, cause)
 
 
+def listed(process, *arguments):
+    ended = process.cli("operations", "list", "--json", *arguments)
+    assert ended.returncode == 0, ended.stderr
+    return [operation["path"] for operation in json.loads(ended.stdout)]
+
+
 def is_told_as_unknown(fresh, double, token, steps, status, cause):
     path = f"/orders/{token}"
     double.script("POST", path, steps, times=1)
@@ -234,6 +240,8 @@ def is_told_as_unknown(fresh, double, token, steps, status, cause):
     told = line(report(fresh)["unknown"], tool="orders.create")
     assert (told["cause"], told["calls"], told["open"]) == (cause, 1, 0), "nothing waits for it"
     assert told["example"] == event["operation"]
+    assert [path for path in listed(fresh) if path == event["path"]], "it is there for who looks"
+    assert listed(fresh, "--phase", "UNCERTAIN") == [], "nobody is asked to settle it"
     assert len(double.requests(path)) == 1
 
 

@@ -81,6 +81,19 @@ TEST_P(OperationsTest, WhatAnOperationWasBeforeIsNotFound) {
 }
 
 // The row that ends it is far from the one that began it, in another window and on another page.
+TEST_P(OperationsTest, WhatObserveModeSawIsToldApart) {
+  const Event sent = Begin("a");
+  NewOperation seen = Call("b");
+  seen.event.verdict = ObserveVerdict::kFresh;
+  const auto begun = Await(ledger_->Begin(std::move(seen), executor_), executor_);
+  ASSERT_TRUE(begun && Await(begun->commit->Durable(), executor_));
+  EXPECT_EQ(Page().events.size(), 2U);
+  EXPECT_EQ(Ids(Page({.observed = false})), std::vector{sent.operation});
+  const OperationPage observed = Page({.observed = true});
+  ASSERT_EQ(observed.events.size(), 1U);
+  EXPECT_EQ(observed.events[0].verdict, ObserveVerdict::kFresh);
+}
+
 TEST_P(OperationsTest, PagesInBothDirectionsGiveEachOperationOnce) {
   const Event early = Begin("early");
   std::set<std::uint64_t> all{early.operation};

@@ -29,6 +29,8 @@ bool HasValue(const Event& event, const std::string& value) {
 bool Matches(const OperationFilter& filter, const Event& event) {
   if (filter.phase && event.phase != *filter.phase) return false;
   if (filter.status && event.status() != *filter.status) return false;
+  const bool is_observed = event.verdict != ObserveVerdict::kNone;
+  if (filter.observed && is_observed != *filter.observed) return false;
   if (filter.tool && event.tool != *filter.tool) return false;
   if (filter.trace_id && event.trace_id != *filter.trace_id) return false;
   if (filter.caller && event.caller != *filter.caller) return false;

@@ -21,6 +21,7 @@ struct OperationFilter {
   std::optional<std::string> value{};
   std::optional<Status> status{};
   std::optional<Phase> phase{};
+  std::optional<bool> observed{};  // those that observe mode saw, or those that it did not
   std::function<bool(std::uint64_t row)> is_of{};  // holds of its newest row; empty: of any
   // At most one of them: the newest ones of those whose newest event has a smaller id than
   // `before`, or the oldest ones of those whose newest event has a larger id than `after`. Neither:

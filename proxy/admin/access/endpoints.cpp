@@ -12,6 +12,7 @@ using Docs = Endpoint::Docs;
 using Content = Endpoint::Content;
 
 constexpr std::string_view kText = Param().schema;
+constexpr std::string_view kTrueOrFalse = R"({"enum": ["true", "false"]})";
 constexpr std::string_view kTrue = R"({"const": "true"})";
 constexpr std::string_view kPage =
     R"({"type": "integer", "minimum": 1, "maximum": 1000, "default": 100})";
@@ -45,8 +46,7 @@ constexpr Param kEventsQuery[] = {
 constexpr Param kRow[] = {{"id", "Id", "", Param::In::kPath}};
 constexpr Param kFlowsQuery[] = {
     {"phase", "FlowPhase"},
-    {"stopped", R"({"enum": ["true", "false"]})",
-     "Only those that their deadline stopped unfinished, or none of them"},
+    {"stopped", kTrueOrFalse, "Only those that their deadline stopped unfinished, or none of them"},
     {"name", kText, "Of the policy's flow"},
     {"reason", kText, "A part of the reason"},
     kPod,
@@ -66,6 +66,7 @@ constexpr Param kOperationsQuery[] = {
     {"value", kText, "The external reference, or the value of a kept field of the answer"},
     {"status", "Status"},
     {"phase", "Phase"},
+    {"observed", kTrueOrFalse, "Whether observe mode saw it, and nothing waits for it"},
     kPod,
     {"before", "Id", "The `older` of a page: goes on to older ones"},
     {"after", "Id", "The `newer` of a page: goes on to newer ones"},

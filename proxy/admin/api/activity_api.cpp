@@ -32,6 +32,9 @@ std::optional<std::string> Take(OperationFilter& filter, const std::string& name
   } else if (name == "phase") {
     filter.phase = PhaseFromName(value);
     if (!filter.phase) return PhaseNames();
+  } else if (name == "observed") {
+    if (value != "true" && value != "false") return "true or false";
+    filter.observed = value == "true";
   } else if (name == "limit") {
     if (!ParseNumber(value, number) || number == 0 || number > limits::kOperationsPageMax) {
       return fmt::format("1 to {}", limits::kOperationsPageMax);

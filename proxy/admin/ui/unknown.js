@@ -5,7 +5,7 @@ import { h } from "/ui/dom.js";
 import { counted, date, spanText } from "/ui/format.js";
 import { emptyBox, loadedPage, pageHead } from "/ui/parts.js";
 import { podFilter } from "/ui/pods.js";
-import { settleActions, waits } from "/ui/repair.js";
+import { settleActions } from "/ui/repair.js";
 import { listen } from "/ui/stream.js";
 import { foreign } from "/ui/text.js";
 
@@ -21,9 +21,9 @@ async function load(pod) {
   let before = null;
   const most = streams ? SHOWN_MOST : Math.min(SHOWN_MOST, ledger.uncertain);
   while (found.length < most) {
-    const page = await get(`/operations${query({ phase: "UNCERTAIN", before, pod,
+    const page = await get(`/operations${query({ phase: "UNCERTAIN", observed: false, before, pod,
       limit: SHOWN_MOST })}`);
-    found.push(...page.operations.filter(waits));
+    found.push(...page.operations);
     before = page.older;
     if (before === null) break;
   }
