@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 
 import pytest
@@ -143,6 +144,12 @@ def test_flags_win_over_the_environment(double, tmp_path, token):
         assert process.stop() == 0
     lines = (tmp_path / "access.log").read_text().splitlines()
     assert [json.loads(line) for line in lines] and process.stdout() == ""
+
+
+@pytest.mark.parametrize("flag", ["-V", "--version"])
+def test_version_is_told_by_the_binary(flag):
+    done = run_cli(flag)
+    assert done.returncode == 0 and re.fullmatch(r"recourse \d+\.\d+\.\d+.*\n", done.stdout), done
 
 
 def test_version_is_told(proxy):

@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import pty
+import re
 import struct
 import subprocess
 import termios
@@ -146,18 +147,47 @@ def test_a_list_fits_the_terminal_and_has_colours_unless_somebody_wants_none(pro
     assert max(map(len, run_cli(*ask).stdout.splitlines())) > 100, "a pipe gets all of it"
 
 
-@pytest.mark.parametrize("what", ["flows", "operations", "approvals"])
-def test_each_list_fits_a_usual_terminal(proxy, token, what):
+@pytest.mark.parametrize("columns", [80, 118])
+@pytest.mark.parametrize("what", ["events", "flows", "operations", "approvals"])
+def test_each_list_fits_a_usual_terminal_and_cuts_no_id_time_or_state(proxy, token, what, columns):
     trace = {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-b7ad6b7169203331-01"}
     for kind in ("plain", "pay"):
         path = f"/{kind}/{token}-{'long' * 20}"
         rawhttp.call(proxy.port, "POST", path, "shop.test", trace, b"{}")
     ask = [what, "list", "--admin", f"127.0.0.1:{proxy.ports['admin']}",
            "--admin-token-file", proxy.token_path]  # fmt: skip
-    with Terminal(ask, {"NO_COLOR": "1"}, columns=80) as terminal:
+    with Terminal(ask, {"NO_COLOR": "1"}, columns=columns) as terminal:
         assert terminal.process.wait(WAIT_MAX) == 0, terminal.read()
         lines = terminal.read().splitlines()
-    assert len(lines) > 1 and all(len(line) <= 80 for line in lines), lines
+    assert len(lines) > 1 and all(len(line) <= columns for line in lines), lines
+    whole = re.compile(r" *\d+  \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3})?Z  [A-Za-z_]+( |$)")
+    assert all(whole.match(line) for line in lines[1:]), lines
+
+
+def test_at_a_terminal_rows_that_come_later_stand_under_those_before(double, tmp_path, token):
+    with Recourse(tmp_path, standard(double)) as running:
+        admin = ["--admin", f"127.0.0.1:{running.ports['admin']}", "--admin-token-file",
+                 running.token_path, "--follow"]  # fmt: skip
+        plain = {"NO_COLOR": "1"}
+        with Terminal(["events", "list", *admin], plain, columns=118) as events:
+            with Terminal(["flows", "list", *admin], plain, columns=118) as flows:
+                for terminal, title in ((events, "EVENT "), (flows, "FLOW ID")):
+                    terminal.await_text(title)
+                for number in (1, 2):
+                    trace = str(number) * 32
+                    answer = rawhttp.call(running.port, "POST", f"/plain/{token}-{number}",
+                                          host="shop.test", headers=rawhttp.traced(trace),
+                                          body={"a": 1})  # fmt: skip
+                    assert answer.status == 201
+                    flows.await_text(trace[:8])
+                    wait_until(lambda number=number: events.read().count("SUCCEEDED") == number,
+                               events.read)  # fmt: skip
+                for terminal, state in ((events, "SUCCEEDED"), (flows, "OPEN")):
+                    titles, *rows = terminal.read().splitlines()
+                    at = titles.index("PHASE")
+                    assert len(rows) >= 2 and all(len(row) <= 118 for row in rows), rows
+                    found = [row[at:].split()[0] for row in rows]
+                    assert found.count(state) == 2, (titles, rows)
 
 
 class Following:

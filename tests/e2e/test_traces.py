@@ -20,6 +20,11 @@ TOOLS = """\
   stock.read:
     match: GET shop /stock/{token}
     effect: read
+  loans.take:
+    match: POST bank /v1/loans/{token}
+    effect: write
+    external_ref: answer.body#/id
+    undo: { request: "POST /v1/refunds/{external_ref}", repeatable: by_key }
 """
 
 
@@ -209,6 +214,29 @@ def test_a_probe_is_a_span_that_links_to_the_attempt_it_asks_about(shop, collect
     for told in ("recourse.operation", "recourse.flow"):
         assert probe["attributes"][told] == forward["attributes"][told]
     assert Scrape(shop.recourse).sum("recourse_probes_total", "orders.create") >= 1
+
+
+def test_a_resend_is_a_span_of_its_own_under_the_attempt_whose_outcome_it_asks_for(
+    shop, double, collector, token
+):
+    agent = shop.agent(token)
+    fields = {"traceparent": f"00-{agent.trace}-{PARENT}-01", "Idempotency-Key": f"k-{token}"}
+    path = f"/v1/loans/{token}"
+    double.script("POST", path, ["read", "execute", "rst"], times=1)
+    answer = rawhttp.call(shop.recourse.port, "POST", path, host="bank.test", headers=fields,
+                          body={"client_ref": token})  # fmt: skip
+    assert answer.status == 502
+    forward = next(s for s in collector.await_trace(agent.trace, 2) if s["kind"] == CLIENT)
+    assert shop.recourse.cli("flows", "cancel", agent.flow, "--reason", "no").returncode == 0
+    (resend,) = collector.await_spans(lambda s: s["name"] == "resend POST")
+    assert resend["links"] == [{"traceId": agent.trace, "spanId": forward["spanId"]}]
+    assert resend["traceId"] == agent.trace and resend["parentSpanId"] == forward["spanId"]
+    for told in ("recourse.operation", "recourse.flow", "recourse.tool"):
+        assert resend["attributes"][told] == forward["attributes"][told]
+    assert resend["attributes"]["http.request.resend_count"] == 1
+    first, again = double.requests(path, "POST")
+    sent = dict((name.lower(), value) for name, value in again["headers"])["traceparent"]
+    assert sent == f"00-{agent.trace}-{resend['spanId']}-01" and first["key"] == again["key"]
 
 
 def test_what_the_client_does_not_want_traced_is_not(shop, double, collector, token):
