@@ -6,14 +6,11 @@
 // BODY_BYTES 0: the backend knows no keys, so that its requests are not kept.
 #include <unistd.h>
 
-#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
-#include <mutex>
 #include <string>
-#include <utility>
-#include <vector>
 
+#include "bench/ledger_calls.h"
 #include "filters/ledger/ledger.h"
 #include "filters/ledger/lmdb/lmdb_ledger.h"
 #include "proxy/base/log/log.h"
@@ -38,36 +35,6 @@ struct Options {
   std::fprintf(stderr, "ledger_fill: %s\n", what.c_str());
   std::exit(1);
 }
-
-// Runs what the ledger posts on the main thread.
-class MainThread final : public Executor {
- public:
-  void Post(std::vector<Job> jobs) override {
-    {
-      const std::lock_guard lock(mutex_);
-      for (Job& job : jobs) jobs_.push_back(std::move(job));
-    }
-    wake_.notify_one();
-  }
-
-  template <class Done>
-  void RunUntil(Done done) {
-    while (!done()) {
-      std::vector<Job> jobs;
-      {
-        std::unique_lock lock(mutex_);
-        wake_.wait(lock, [this] { return !jobs_.empty(); });
-        std::swap(jobs, jobs_);
-      }
-      for (Job& job : jobs) job();
-    }
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::vector<Job> jobs_;  // guarded by mutex_
-};
 
 class Filler {
  public:
@@ -97,25 +64,14 @@ class Filler {
     if (begun->kind != Begun::Kind::kFresh) DieOf("the directory holds such operations already");
     if (!co_await begun->commit->Durable()) DieOf("a commit failed");
     const AttemptId attempt{begun->event.operation, begun->event.attempt};
-    if (!co_await ledger_.Record(Outcome(begun->event), thread_)) DieOf("a commit failed");
+    if (!co_await ledger_.Record(OutcomeOf(begun->event, options_.answer_bytes), thread_))
+      DieOf("a commit failed");
     ledger_.MarkAnswered(attempt);
   }
 
   NewOperation Call(std::uint64_t number) const {
-    NewOperation call;
-    Event& event = call.event;
-    event.key = Sha256("key " + std::to_string(number));
-    event.intent = Sha256("intent " + std::to_string(number));
-    event.args_hash = Sha256("arguments " + std::to_string(number));
-    event.tool = "bench.order";
-    event.backend = "bench";
-    event.caller = "local";
-    event.trace_id = event.flow = ToHex(event.key).substr(0, 32);
-    event.policy_version = "0123456789abcdef";
-    event.method = "POST";
-    event.path = "/orders";
-    if (options_.body_bytes > 0) KeepRequest(event);
-    call.across_traces = AcrossTraces::kIfUnanswered;
+    NewOperation call = CallOf(number);
+    if (options_.body_bytes > 0) KeepRequest(call.event);
     call.may_resend = options_.body_bytes > 0;
     return call;
   }
@@ -127,24 +83,6 @@ class Filler {
         "/orders",
         {{"Accept", "*/*"}, {"Content-Type", "application/json"}, {"Idempotency-Key", "{key}"}},
         std::string(options_.body_bytes, 'x')};
-  }
-
-  Transition Outcome(const Event& begun) const {
-    Transition outcome;
-    outcome.operation = begun.operation;
-    outcome.attempt = begun.attempt;
-    outcome.to = Phase::kSucceeded;
-    outcome.cause = Cause::kAnswer;
-    outcome.http_status = 200;
-    outcome.answer_kept = true;
-    outcome.answer = {200,
-                      "OK",
-                      {{"Server", "backend"},
-                       {"Date", "Thu, 01 Jan 2026 00:00:00 GMT"},
-                       {"Content-Type", "application/json"},
-                       {"Cache-Control", "no-store"}},
-                      std::string(options_.answer_bytes, 'x')};
-    return outcome;
   }
 
   const Options& options_;

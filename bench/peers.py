@@ -47,7 +47,7 @@ class Postgres(Server):
         client.stdin.flush()
         line = client.stdout.readline()
         if not line:
-            raise SystemExit("pg_peer ended; its message is above")
+            raise SystemExit(f"the client of {self.name} ended; its message is above")
         return json.loads(line)
 
 
@@ -77,10 +77,17 @@ def start_restate(servers, backend):
 
 def start_postgres(servers, backend):
     """None when it is not installed."""
-    programs = postgres_programs()
-    client = os.path.join(servers.build, "bench", "pg_peer")
-    if not programs or not os.path.exists(client):
+    if not postgres_programs() or not os.path.exists(f"{servers.build}/bench/pg_peer"):
         return None
+    database, sockets = start_database(servers)
+    return client_of(servers, database, "postgres", "pg_peer",
+                     f"host={sockets} user={POSTGRES_USER} dbname=postgres", str(backend),
+                     str(POSTGRES_CLIENTS_MAX))
+
+
+def start_database(servers):
+    """A server of PostgreSQL, and the folder of its sockets."""
+    programs = postgres_programs()
     data, sockets = os.path.join(servers.folder, "postgres"), tempfile.mkdtemp()
     servers.at_end(lambda: shutil.rmtree(sockets, ignore_errors=True))
     config = servers.render("postgresql.conf", SOCKETS=sockets)
@@ -94,21 +101,23 @@ def start_postgres(servers, backend):
                     f"--username={POSTGRES_USER}", "-D", data], check=True, timeout=120, cwd="/",
                    stdout=subprocess.DEVNULL, **identity)
     with open(os.path.join(servers.folder, "postgres.log"), "wb") as log:
-        database = subprocess.Popen(
+        process = subprocess.Popen(
             [f"{programs}/postgres", "-D", data, "-c", f"config_file={config}"], stdout=log,
             stderr=log, stdin=subprocess.DEVNULL, cwd="/", **identity)
-    server = servers.add(Postgres("postgres", 0, database))
+    server = servers.add(Server("postgres", 0, process))
     is_ready = [f"{programs}/pg_isready", "-q", "-h", sockets, "-U", POSTGRES_USER]
     servers.wait_until(server, lambda: subprocess.run(is_ready, check=False).returncode == 0)
-    client = subprocess.Popen(
-        [client, f"host={sockets} user={POSTGRES_USER} dbname=postgres", str(backend),
-         str(POSTGRES_CLIENTS_MAX)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    servers.add(Server("the client of PostgreSQL", 0, client))
+    return process, sockets
+
+
+def client_of(servers, database, name, program, *arguments):
+    """A load generator of ours at that server, as one with it."""
+    client = subprocess.Popen([os.path.join(servers.build, "bench", program), *arguments],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    servers.add(Server(f"{program} of {name}", 0, client))
     if client.stdout.readline() != "ready\n":
-        raise SystemExit("pg_peer did not start; its message is above")
-    server.helpers = [client]
-    return server
+        raise SystemExit(f"{program} did not start; its message is above")
+    return Postgres(name, 0, database, [client])
 
 
 def postgres_user(folder):

@@ -16,6 +16,7 @@ import time
 sys.dont_write_bytecode = True
 
 import beside  # noqa: E402
+import fleet  # noqa: E402
 import growth  # noqa: E402
 import instructions  # noqa: E402
 import ledger_growth  # noqa: E402
@@ -35,6 +36,7 @@ PARTS = {
     "shapes": shapes.run,
     "writes": writes.run,
     "beside": beside.run,
+    "fleet": fleet.run,
     "ledger": ledger_growth.run,
     "growth": growth.run,
     "undos": undos.run,

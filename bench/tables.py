@@ -24,6 +24,8 @@ COLUMNS_MAX = 120
 PEERS = {"nginx": "nginx", "haproxy": "HAProxy", "relay": "relay"}
 NAMES = {**PEERS, "recourse": "Recourse", "restate": "Restate", "postgres": "PostgreSQL",
          "grown": "Recourse, grown"}
+FLEET = {**NAMES, "lane": "lane of a pod", "libpq": "plain libpq", "pod": "pod",
+         "other-pod": "another pod"}
 
 
 def table(head, rows):
@@ -113,6 +115,23 @@ def of_writes(results):
         f"of files: {memory}.")
 
 
+def of_fleet(results):
+    part = results.get("fleet")
+    if part is None:
+        return []
+    found = Samples(part)
+    rows = [[workload, FLEET[server],
+             *(number_of(found, workload, server, field, ",.0f")
+               for field in ("per_second", "cpu_us")), times(found, workload, server)]
+            for workload, server in found.samples if server != "backend"]
+    idle = {int(pods): used for pods, used in results["fleet idle"].items()}
+    trip = statistics.median(results["fleet round trip us"])
+    return table(["", "", "calls/s", "CPU us", "p50/p99 ms"], merged(rows)) + paragraph(
+        f"CPU is that of the database and of all that stands before it. A round trip that asks for "
+        f"nothing takes {trip:.0f} us. The database's CPU: {idle[0]:,.0f} us a second with nobody "
+        f"at work, {idle[max(idle)]:,.0f} with {max(idle)} idle pods.")
+
+
 def of_reads_beside_writes(results):
     rows = []
     for way, found in results.get("beside", {}).items():
@@ -184,8 +203,9 @@ def of_turns(results):
 
 
 SECTIONS = (("Reads", of_proxies), ("Writes", of_writes, of_reads_beside_writes),
-            ("A ledger that grew", of_ledger), ("Idle, held, starts, sizes", of_growth),
-            ("TLS, MCP, undos", of_protocols), ("Turns", of_turns))
+            ("A shared ledger", of_fleet), ("A ledger that grew", of_ledger),
+            ("Idle, held, starts, sizes", of_growth), ("TLS, MCP, undos", of_protocols),
+            ("Turns", of_turns))
 
 
 def lines_of(results):
