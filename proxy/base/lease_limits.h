@@ -18,6 +18,8 @@ inline constexpr std::chrono::milliseconds kDeadAfter{7'000};
 inline constexpr std::chrono::milliseconds kWatchEvery{500};
 inline constexpr std::chrono::milliseconds kWatchPauseMax{2'000};
 inline constexpr std::size_t kWatchedMax = 3;
+// How many of those that a list shows to be silent a process declares dead before it lists again.
+inline constexpr std::size_t kDeclaredAtOnceMax = 8;
 // How often the open streams of a group are listed: once a second by each of its processes, but at
 // most ten times a second by all of them, and a hundred times while something is open. So many
 // processes are counted.

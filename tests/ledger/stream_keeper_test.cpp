@@ -35,7 +35,7 @@ class ScriptedTable final : public StreamTable {
     Listed listed;
     for (const auto& [number, row] : rows) {
       if (row.state == 1) ++listed.processes;
-      if (row.state == 1 && row.has_open) listed.open.push_back(number);
+      if (row.state == 1 && row.has_open) listed.open.push_back({number, row.beat, true});
       const auto taker = rows.find(row.taken_by);
       const bool lives = taker != rows.end() && taker->second.state == 1;
       if (row.state == 2 && !lives) listed.abandoned.push_back({number, row.taken_by});
@@ -108,6 +108,29 @@ TEST_F(StreamKeeperTest, TakesOverWhoeverIsSilentWithinNineSeconds) {
   EXPECT_EQ(table_.rows[7].state, 1);
   EXPECT_FALSE(keeper_.is_taking());
   EXPECT_EQ(keeper_.takeovers(), 1U);
+}
+
+// A node with all pods but one: nobody else is there to look at the next ones of the ring.
+TEST_F(StreamKeeperTest, HoweverManyDieAtOnceTheyAreTakenOverWithinNineSeconds) {
+  constexpr std::uint64_t kDead = 100;
+  for (std::uint64_t one = 0; one < kDead; ++one) table_.rows[10 + one] = {.left = 2};
+  RunFor(milliseconds(6'900));
+  EXPECT_TRUE(table_.declared.empty());
+  RunFor(milliseconds(2'000));
+  EXPECT_EQ(table_.declared.size(), kDead);
+  EXPECT_EQ(keeper_.takeovers(), kDead);
+}
+
+// Those of them that beat go on to live, also while others are taken over.
+TEST_F(StreamKeeperTest, WhoBeatsAmongManyDeadIsNotTaken) {
+  for (std::uint64_t one = 10; one < 50; ++one) table_.rows[one] = {.left = 20};
+  for (int i = 0; i < 30; ++i) {
+    RunFor(milliseconds(500));
+    for (const std::uint64_t one : {13UL, 30UL}) ++table_.rows[one].beat;
+  }
+  for (std::uint64_t one = 10; one < 50; ++one) {
+    EXPECT_EQ(table_.rows[one].state, one == 13 || one == 30 ? 1 : 3) << one;
+  }
 }
 
 TEST_F(StreamKeeperTest, WithNothingOpenItOnlyListsOnceASecond) {

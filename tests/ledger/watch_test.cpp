@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "proxy/base/lease_limits.h"
+
 namespace recourse::watch_test {
 namespace {
 
@@ -13,7 +15,10 @@ using ::testing::IsEmpty;
 // Stream 7 watches 9, which has something open.
 class WatchTest : public ::testing::Test {
  protected:
-  WatchTest() { watch_.List({9}); }
+  WatchTest() { (void)List({{9, 4, true}}); }
+  std::vector<Watch::Silent> List(std::vector<Watch::Beat> streams) {
+    return watch_.List(now_, now_, streams);
+  }
   // One query every half a second for so long, with the same answer.
   std::vector<Watch::Silent> ReadFor(milliseconds time, Watch::Beat beat) {
     std::vector<Watch::Silent> silent;
@@ -33,22 +38,13 @@ class WatchTest : public ::testing::Test {
   Watch watch_{7};
 };
 
-TEST(RingTest, HasTheNextThreeOnesAndBeginsAnewAtItsEnd) {
-  EXPECT_THAT(SuccessorsInRing(7, {1, 3, 9, 12, 40}), ElementsAre(9, 12, 40));
-  EXPECT_THAT(SuccessorsInRing(12, {40, 3, 9, 12, 1}), ElementsAre(40, 1, 3));
-  EXPECT_THAT(SuccessorsInRing(50, {1, 3, 9, 12}), ElementsAre(1, 3, 9));
+TEST(RingTest, BeginsWithTheNextOneAndAnewAtItsEnd) {
+  EXPECT_THAT(SuccessorsInRing(7, {1, 3, 9, 12, 40}), ElementsAre(9, 12, 40, 1, 3));
+  EXPECT_THAT(SuccessorsInRing(12, {40, 3, 9, 12, 1}), ElementsAre(40, 1, 3, 9));
+  EXPECT_THAT(SuccessorsInRing(50, {1, 3, 9, 12}), ElementsAre(1, 3, 9, 12));
   EXPECT_THAT(SuccessorsInRing(7, {7, 9, 9}), ElementsAre(9));
   EXPECT_THAT(SuccessorsInRing(7, {7}), IsEmpty());
   EXPECT_THAT(SuccessorsInRing(7, {}), IsEmpty());
-}
-
-// Whatever lives: each open stream is among the three of somebody, while anybody else lives.
-TEST(RingTest, EveryOpenStreamIsReachedOnceTheDeadBeforeItAreGone) {
-  std::vector<std::uint64_t> open{1, 2, 3, 4, 5, 6, 7, 8};
-  for (int rounds = 0; !open.empty(); ++rounds) {
-    ASSERT_LT(rounds, 3);
-    for (const std::uint64_t dead : SuccessorsInRing(100, open)) std::erase(open, dead);
-  }
 }
 
 TEST(RingTest, IsListedOnceASecondBySmallGroupsAndLessOftenByLargeOnes) {
@@ -113,13 +109,48 @@ TEST_F(WatchTest, CountsOnlyWhatWasCertainlySilent) {
 
 TEST_F(WatchTest, AListKeepsWhatIsKnownOfThoseThatStayInIt) {
   EXPECT_THAT(ReadFor(milliseconds(7'000), {9, 5, true}), IsEmpty());
-  watch_.List({3, 9});
+  EXPECT_THAT(List({{3, 1, true}, {9, 5, true}}), IsEmpty());
   EXPECT_THAT(watch_.watched(), ElementsAre(9, 3));
   EXPECT_THAT(ReadFor(milliseconds(500), {9, 5, true}), ElementsAre(Watch::Silent{9, 5}));
-  watch_.List({3});
+  (void)List({{3, 1, true}});
   EXPECT_THAT(ReadFor(milliseconds(500), {9, 5, true}), IsEmpty());
-  watch_.List({9});
+  (void)List({{9, 5, true}});
   EXPECT_THAT(ReadFor(milliseconds(500), {9, 5, true}), IsEmpty());
+}
+
+// Its neighbours may have died with it. The next ones of the ring come first.
+TEST_F(WatchTest, WhoeverIsSilentInAllListsIsDeadAtMostSoManyAtOnce) {
+  std::vector<Watch::Beat> streams;
+  for (std::uint64_t one = 1; one <= 20; ++one) streams.push_back({one, 5, true});
+  EXPECT_THAT(List(streams), IsEmpty());
+  EXPECT_THAT(watch_.watched(), ElementsAre(8, 9, 10));
+  for (int second = 0; second < 6; ++second) {
+    now_ += milliseconds(1'000);
+    EXPECT_THAT(List(streams), IsEmpty());
+  }
+  now_ += milliseconds(1'000);
+  const auto silent = List(streams);
+  ASSERT_EQ(silent.size(), limits::kDeclaredAtOnceMax);
+  EXPECT_EQ(silent.front(), (Watch::Silent{8, 5}));
+  EXPECT_EQ(silent.back(), (Watch::Silent{15, 5}));
+  now_ += milliseconds(2'001);
+  EXPECT_THAT(List(streams), IsEmpty()) << "nobody listed meanwhile";
+}
+
+TEST_F(WatchTest, WhatIsDeadBehindThreeThatLiveIsLeftToThese) {
+  std::uint64_t beat = 1;
+  std::vector<Watch::Silent> silent;
+  for (int second = 0; second < 9; ++second) {
+    silent = List({{8, 5, true},
+                   {9, ++beat, true},
+                   {10, 5, true},
+                   {11, beat, true},
+                   {12, 5, true},
+                   {13, beat, true},
+                   {14, 5, true}});
+    now_ += milliseconds(1'000);
+  }
+  EXPECT_THAT(silent, ElementsAre(Watch::Silent{8, 5}, Watch::Silent{10, 5}, Watch::Silent{12, 5}));
 }
 
 TEST(ReconnectTest, PausesAreDrawnFromNoneToABoundThatDoubles) {

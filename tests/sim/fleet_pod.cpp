@@ -64,7 +64,7 @@ class Pod::Table final : public StreamTable {
     Listed listed;
     for (const auto& [number, row] : db_.streams) {
       if (row.state == 1) ++listed.processes;
-      if (row.state == 1 && row.has_open) listed.open.push_back(number);
+      if (row.state == 1 && row.has_open) listed.open.push_back({number, row.beat, true});
       if (row.state != 2) continue;
       const bool is_own = row.taken_by == pod_.stream_;
       if (is_own || db_.streams.at(row.taken_by).state != 1) {

@@ -8,12 +8,13 @@ namespace recourse {
 
 MonoTime StreamKeeper::Step() {
   const MonoTime now = clock_.Now();
-  if (!silent_.empty()) return After(DeclareNext(), now);
-  if (!taking_.empty()) return After(TakeOverNext(), now);
-  if (!abandoned_.empty()) return After(AdoptNext(), now);
   const bool reads = !watch_.watched().empty();
+  if (!silent_.empty()) return After(DeclareNext(), now);
+  // However long it takes to take somebody over, silence goes on to count.
   if (now >= list_due_) return After(List(), now);
   if (reads && now >= read_due_) return After(ReadBeats(), now);
+  if (!taking_.empty()) return After(TakeOverNext(), now);
+  if (!abandoned_.empty()) return After(AdoptNext(), now);
   return reads ? std::min(list_due_, read_due_) : list_due_;
 }
 
@@ -57,12 +58,17 @@ bool StreamKeeper::AdoptNext() {
 }
 
 bool StreamKeeper::List() {
-  auto listed = table_.List();
+  const MonoTime asked = clock_.Now();
+  const auto listed = table_.List();
   if (!listed) return false;
-  const bool is_open = !listed->open.empty();
-  watch_.List(std::move(listed->open));
+  const MonoTime answered = clock_.Now();
+  const auto silent = watch_.List(asked, answered, listed->open);
+  silent_.assign(silent.begin(), silent.end());
   abandoned_.assign(listed->abandoned.begin(), listed->abandoned.end());
-  list_due_ = clock_.Now() + ListEvery(listed->processes, is_open);
+  list_due_ = answered;
+  if (silent.size() < limits::kDeclaredAtOnceMax) {
+    list_due_ += ListEvery(listed->processes, !listed->open.empty());
+  }
   return true;
 }
 

@@ -23,7 +23,7 @@ class StreamTable {
     std::uint64_t taken_by = 0;
   };
   struct Listed {
-    std::vector<std::uint64_t> open;  // alive, with something open
+    std::vector<Watch::Beat> open;  // alive, with something open
     std::vector<Abandoned> abandoned;
     std::size_t processes = 0;  // alive
   };

@@ -13,7 +13,6 @@ std::vector<std::uint64_t> SuccessorsInRing(std::uint64_t own, std::vector<std::
   streams.erase(std::unique(streams.begin(), streams.end()), streams.end());
   std::rotate(streams.begin(), std::upper_bound(streams.begin(), streams.end(), own),
               streams.end());
-  if (streams.size() > limits::kWatchedMax) streams.resize(limits::kWatchedMax);
   return streams;
 }
 
@@ -29,24 +28,33 @@ Millis ReconnectPause(int failures, std::uint32_t jitter) {
   return Millis(jitter % static_cast<std::uint32_t>(bound.count() + 1));
 }
 
-void Watch::List(std::vector<std::uint64_t> streams) {
-  std::vector<Watched> next;
-  for (const std::uint64_t stream : SuccessorsInRing(own_, std::move(streams))) {
-    const auto known = std::find_if(watched_.begin(), watched_.end(),
-                                    [stream](const Watched& at) { return at.stream == stream; });
-    next.push_back(known == watched_.end() ? Watched{.stream = stream} : *known);
+std::vector<Watch::Silent> Watch::List(MonoTime asked, MonoTime answered,
+                                       std::span<const Beat> streams) {
+  std::vector<std::uint64_t> listed;
+  for (const Beat& one : streams) listed.push_back(one.stream);
+  ring_ = SuccessorsInRing(own_, std::move(listed));
+  std::map<std::uint64_t, Seen> next;
+  for (const std::uint64_t stream : ring_) next[stream] = seen_[stream];
+  seen_ = std::move(next);
+  const auto all = Read(asked, answered, streams);
+  std::vector<Silent> near;
+  std::size_t alive = 0;
+  for (const std::uint64_t stream : ring_) {
+    const auto dead = std::ranges::find(all, stream, &Silent::stream);
+    if (dead == all.end() && ++alive == limits::kWatchedMax) break;
+    if (dead != all.end()) near.push_back(*dead);
+    if (near.size() == limits::kDeclaredAtOnceMax) break;
   }
-  watched_ = std::move(next);
+  return near;
 }
 
 std::vector<std::uint64_t> Watch::watched() const {
-  std::vector<std::uint64_t> streams;
-  for (const Watched& at : watched_) streams.push_back(at.stream);
-  return streams;
+  return {ring_.begin(),
+          ring_.begin() + static_cast<std::ptrdiff_t>(std::min(ring_.size(), limits::kWatchedMax))};
 }
 
 void Watch::Failed() {
-  for (Watched& at : watched_) at.read = MonoTime{};
+  for (auto& [stream, seen] : seen_) seen.read = MonoTime{};
 }
 
 // A beat was there at the latest when its first answer came, and still is when the newest query is
@@ -55,15 +63,15 @@ std::vector<Watch::Silent> Watch::Read(MonoTime asked, MonoTime answered,
                                        std::span<const Beat> beats) {
   std::vector<Silent> silent;
   for (const Beat& now : beats) {
-    const auto at = std::find_if(watched_.begin(), watched_.end(),
-                                 [&](const Watched& one) { return one.stream == now.stream; });
-    if (at == watched_.end()) continue;
-    const bool goes_on = at->read != MonoTime{} && answered - at->read <= limits::kWatchPauseMax;
-    at->read = answered;
-    if (!goes_on || !now.has_open || now.beat != at->beat) {
-      at->beat = now.beat;
-      at->since = answered;
-    } else if (asked - at->since >= limits::kDeadAfter) {
+    const auto found = seen_.find(now.stream);
+    if (found == seen_.end()) continue;
+    Seen& seen = found->second;
+    const bool goes_on = seen.read != MonoTime{} && answered - seen.read <= limits::kWatchPauseMax;
+    seen.read = answered;
+    if (!goes_on || !now.has_open || now.beat != seen.beat) {
+      seen.beat = now.beat;
+      seen.since = answered;
+    } else if (asked - seen.since >= limits::kDeadAfter) {
       silent.push_back({now.stream, now.beat});
     }
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -9,7 +10,7 @@
 
 namespace recourse {
 
-// The next ones of a ring of stream numbers, from `own` on, without it: at most kWatchedMax.
+// A ring of stream numbers, from the one after `own` on, without it.
 std::vector<std::uint64_t> SuccessorsInRing(std::uint64_t own, std::vector<std::uint64_t> streams);
 
 // How long a list of a group's open streams serves a process; `processes` are in the group.
@@ -39,25 +40,29 @@ class Watch {
 
   explicit Watch(std::uint64_t own) : own_(own) {}
 
-  // The open streams of the group, in any order. What is watched already goes on being so.
-  void List(std::vector<std::uint64_t> streams);
+  // The open streams of the group as a query that was sent at `asked` and answered at `answered`
+  // has them, in any order; of others nothing is known any more. Gives those that are dead before
+  // the third one in the ring that lives: however many have died at once, each is found by the
+  // three that live before it. They are told again with each further query; at most
+  // kDeclaredAtOnceMax.
+  std::vector<Silent> List(MonoTime asked, MonoTime answered, std::span<const Beat> streams);
+  // The next kWatchedMax ones of the ring, which are to be read between two lists, too.
   std::vector<std::uint64_t> watched() const;
-  // What a query that was sent at `asked` and answered at `answered` said of those watched. Gives
-  // those that are dead; they are told again with each further query.
+  // What a query said of those.
   std::vector<Silent> Read(MonoTime asked, MonoTime answered, std::span<const Beat> beats);
   // A query was not answered: what was silent until now may have had no database either.
   void Failed();
 
  private:
-  struct Watched {
-    std::uint64_t stream = 0;
+  struct Seen {
     std::uint64_t beat = 0;
     // The answer that brought the beat, and the newest one; MonoTime{}: none yet.
     MonoTime since{}, read{};
   };
 
   const std::uint64_t own_;
-  std::vector<Watched> watched_;
+  std::vector<std::uint64_t> ring_;
+  std::map<std::uint64_t, Seen> seen_;  // by stream of the ring
 };
 
 }  // namespace recourse

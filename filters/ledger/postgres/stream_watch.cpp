@@ -20,7 +20,7 @@ constexpr PgStatement kStreamsOfGroup{
     "streams",
     "SELECT n.live, s.stream, s.state::bigint, coalesce(s.taken_by, 0),"
     " coalesce(t.state, 3)::bigint,"
-    " (SELECT head FROM stream WHERE stream = $2::bigint)"
+    " (SELECT head FROM stream WHERE stream = $2::bigint), s.beat"
     " FROM (SELECT count(*) AS live FROM stream WHERE grp = $1::text AND state = 1"
     "  AND at > now() - interval '3 minutes') AS n"
     " LEFT JOIN stream s ON s.grp = $1::text AND s.state < 3 AND (s.state = 2 OR s.open > 0)"
@@ -96,7 +96,8 @@ Result<PgRows> PgStreamTable::Ask(const PgStatement& statement, const PgArgument
 
 Result<StreamTable::Listed> PgStreamTable::List() {
   const RowId own = UnpackRowId(parts_.acknowledged ? parts_.acknowledged() : 0);
-  const auto rows = Ask(kStreamsOfGroup, PgArguments().Bytes(parts_.group).Int(own.stream));
+  const auto rows = Ask(kStreamsOfGroup, PgArguments().Bytes(parts_.group).Int(own.stream),
+                        std::ranges::any_of(listed_, IsUnchanged));
   if (!rows) return std::unexpected(rows.error());
   Listed listed;
   std::uint64_t own_head = 0;
@@ -106,12 +107,13 @@ Result<StreamTable::Listed> PgStreamTable::List() {
     if (rows->IsNull(row, 1)) continue;
     const std::uint64_t stream = rows->Number(row, 1), taken_by = rows->Number(row, 3);
     if (rows->Int(row, 2) == 1) {
-      listed.open.push_back(stream);
+      listed.open.push_back({stream, rows->Number(row, 6), true});
     } else if (taken_by == parts_.own || rows->Int(row, 4) != 1) {
       listed.abandoned.push_back({stream, taken_by});
     }
   }
   if (own_head < own.number && parts_.behind) parts_.behind();
+  listed_ = SeenAfter(listed_, listed.open);
   return listed;
 }
 
@@ -120,23 +122,29 @@ Result<std::vector<Watch::Beat>> PgStreamTable::Beats(std::span<const std::uint6
   for (const std::uint64_t stream : streams) asked.Int(AsInt(stream));
   PgArguments arguments;
   asked.AppendTo(arguments);
-  const bool proves = std::ranges::any_of(streams, [this](std::uint64_t stream) {
-    const auto seen = seen_.find(stream);
-    return seen != seen_.end() && seen->second.times >= kUnchangedMax;
-  });
-  const auto rows = Ask(kBeats, arguments, proves);
+  const auto rows = Ask(kBeats, arguments, std::ranges::any_of(watched_, IsUnchanged));
   if (!rows) return std::unexpected(rows.error());
   std::vector<Watch::Beat> beats;
-  std::map<std::uint64_t, Seen> seen;
   for (int row = 0; row < rows->size(); ++row) {
     beats.push_back({rows->Number(row, 0), rows->Number(row, 1), rows->Int(row, 2) > 0});
-    const auto [stream, beat, has_open] = beats.back();
-    const auto before = seen_.find(stream);
-    const bool is_same = before != seen_.end() && before->second.beat == beat && has_open;
-    seen[stream] = {beat, is_same ? before->second.times + 1 : 0};
   }
-  seen_ = std::move(seen);
+  watched_ = SeenAfter(watched_, beats);
   return beats;
+}
+
+bool PgStreamTable::IsUnchanged(const std::pair<const std::uint64_t, Seen>& one) {
+  return one.second.times >= kUnchangedMax;
+}
+
+PgStreamTable::SeenStreams PgStreamTable::SeenAfter(const SeenStreams& before,
+                                                    std::span<const Watch::Beat> beats) {
+  SeenStreams seen;
+  for (const auto& [stream, beat, has_open] : beats) {
+    const auto known = before.find(stream);
+    const bool is_same = known != before.end() && known->second.beat == beat && has_open;
+    seen[stream] = {beat, is_same ? known->second.times + 1 : 0};
+  }
+  return seen;
 }
 
 Result<bool> PgStreamTable::Declare(Watch::Silent silent) {

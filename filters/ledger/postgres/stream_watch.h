@@ -8,8 +8,10 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "filters/ledger/lease/stream_keeper.h"
@@ -54,6 +56,9 @@ class PgStreamTable final : public StreamTable {
     std::uint64_t beat = 0;
     int times = 0;
   };
+  using SeenStreams = std::map<std::uint64_t, Seen>;
+  static bool IsUnchanged(const std::pair<const std::uint64_t, Seen>& one);
+  static SeenStreams SeenAfter(const SeenStreams& before, std::span<const Watch::Beat> beats);
   // `proves`: it is answered only by a database that also confirms what is written.
   Result<PgRows> Ask(const PgStatement& statement, const PgArguments& arguments,
                      bool proves = false);
@@ -61,7 +66,7 @@ class PgStreamTable final : public StreamTable {
 
   const Parts parts_;
   std::map<std::uint64_t, std::size_t> unknown_;  // calls, by the dead stream
-  std::map<std::uint64_t, Seen> seen_;            // by stream that is watched
+  SeenStreams listed_, watched_;                  // by stream, of the newest answers
   std::unique_ptr<PgConnection> connection_;
 };
 
