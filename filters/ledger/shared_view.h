@@ -51,8 +51,8 @@ class SharedLedgerView {
   virtual SharedLedgerCounts SharedCounts() = 0;  // thread-safe
   // The pods that do each other's work.
   virtual const std::string& Group() const = 0;
-  // Whether the ledger of a volume was imported as the group's. Blocking; thread-safe.
-  virtual Result<bool> HasImported() = 0;
+  // Whether the ledger of a volume was imported as the group's; it never changes while one is open.
+  virtual bool HasImported() const = 0;
   // Of the group, but for those that have ended and left nothing. Blocking; thread-safe.
   virtual Result<std::vector<LedgerStream>> Streams() = 0;
   // By that rule. Blocking; thread-safe.

@@ -112,7 +112,6 @@ Caller ReadCaller(const CallersRule& rule, const CallerIdentity& identity,
   Caller caller;
   if (!rule.names_any()) {
     caller.name = identity.name;
-    if (identity.was_local) caller.earlier.push_back({CallerIdentity().name});
     return caller;
   }
   std::string token, field;
@@ -140,9 +139,6 @@ Caller ReadCaller(const CallersRule& rule, const CallerIdentity& identity,
     caller.earlier.push_back({Joined(token, {}, certificate), true});
     caller.earlier.push_back({Joined({}, field, believed)});
   }
-  if (!identity.was_local) return caller;
-  caller.earlier.push_back({CallerIdentity().name});
-  if (!field.empty()) caller.earlier.push_back({field});
   return caller;
 }
 

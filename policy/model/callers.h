@@ -36,7 +36,6 @@ struct CallerIdentity {
   // A certificate's stands in each name. That of a group, whose ledger other workloads share, does
   // where nothing is verified: what is believed tells callers of one workload apart.
   enum class Of : std::uint8_t { kAnybody, kGroup, kCertificate } of = Of::kAnybody;
-  bool was_local = false;  // of a group: its calls may have come as `local` before
 };
 
 // Who makes a call. A certificate's name stays what it is; what `callers` names stands before it,

@@ -226,16 +226,11 @@ std::unique_ptr<Ledger> OpenLedgerOrThrow(const Config& config, LedgerSecretFile
   return MakeUnopenedLedger(std::move(ledger.error()));
 }
 
-// The agents of a volume that was imported keep their name: repeats are known by it. While the
-// database cannot be asked, what has not come to an end is looked for under it too.
+// The agents of a volume that was imported keep their name: repeats are known by it.
 CallerIdentity UncertifiedOf(Ledger& ledger) {
   auto* const shared = dynamic_cast<SharedLedgerView*>(&ledger);
-  if (shared == nullptr) return {};
-  const Result<bool> imported = shared->HasImported();
-  if (imported.value_or(false)) return {};
-  return {.name = shared->Group() + "/" + CallerIdentity().name,
-          .of = CallerIdentity::Of::kGroup,
-          .was_local = !imported.has_value()};
+  if (shared == nullptr || shared->HasImported()) return {};
+  return {.name = shared->Group() + "/" + CallerIdentity().name, .of = CallerIdentity::Of::kGroup};
 }
 
 std::string ReadTokenOrThrow(const std::string& path) {

@@ -11,7 +11,9 @@
 #include "filters/ledger/open/shared_import.h"
 #include "filters/ledger/postgres/import/import_stream.h"
 #include "filters/ledger/postgres/import/imported_tables.h"
+#include "filters/ledger/postgres/open.h"
 #include "filters/ledger/postgres/upkeep/audit.h"
+#include "filters/ledger/shared_view.h"
 #include "tests/ledger/ledger_test_support.h"
 #include "tests/ledger/postgres_server.h"
 
@@ -73,6 +75,7 @@ class ImportTest : public testing::Test {
   Event Finish(NewOperation call, const std::string& body = "answer") {
     return Record(Success(Begin(std::move(call)).event, body));
   }
+  bool HasImported() { return dynamic_cast<SharedLedgerView&>(*ledger_).HasImported(); }
   static NewOperation Step(std::string_view key, std::string_view trace = "trace-1") {
     NewOperation call = Call(key, trace);
     call.event.is_step = true;
@@ -166,6 +169,7 @@ TEST_F(ImportTest, OneThatWasEndedGoesOn) {
       return stream.Begin({.identity = log.identity(),
                            .group = "shop/checkout",
                            .pod = "volume",
+                           .agents = "shop/checkout/local",
                            .base = log.base()});
     };
     auto parts = OpenLmdbParts(options);
@@ -203,6 +207,66 @@ TEST_F(ImportTest, KeysThatTheDatabaseHasStayWhatTheyMeanThere) {
   ledger_ = OpenTestPostgres(url_, clock_);
   EXPECT_EQ(Begin(Call("both")).event.operation, there.operation);
   EXPECT_EQ(Begin(Call("volume")).event.answer.body, "volume");
+}
+
+// They would be known as the volume's agents from then on, and their repeats as new calls.
+TEST_F(ImportTest, IsRefusedWhereAgentsOfTheGroupHaveCalled) {
+  OpenVolume();
+  Finish(Call("volume"), "volume");
+  ledger_ = OpenTestPostgres(url_, clock_);
+  EXPECT_FALSE(HasImported());
+  NewOperation believed = Call("theirs");
+  believed.event.caller = "field:planner;shop/checkout/local";
+  Finish(std::move(believed));
+  const auto said = Import();
+  ASSERT_FALSE(said);
+  EXPECT_NE(said.error().find(": agents have called pods of the group shop/checkout as "
+                              "shop/checkout/local; "),
+            std::string::npos)
+      << said.error();
+  OpenVolume();  // it is nobody else's
+  EXPECT_EQ(Begin(Call("volume")).kind, Kind::kReplay);
+}
+
+TEST_F(ImportTest, IsRefusedWhilePodsOfTheGroupAreAtWork) {
+  OpenVolume();
+  Finish(Call("volume"), "volume");
+  auto pod = OpenTestPostgres(url_, clock_);
+  const auto refused = Import();
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().find(": pods of the group shop/checkout are at work (stream "),
+            std::string::npos)
+      << refused.error();
+  pod.reset();
+  GoOn();
+  EXPECT_TRUE(HasImported());
+  EXPECT_EQ(Begin(Call("volume")).kind, Kind::kReplay);
+}
+
+// One that is silent, as its way to the database is cut, is thought to be dead.
+TEST_F(ImportTest, APodThatBeganBeforeItBeginsNothingAfterIt) {
+  OpenVolume();
+  Finish(Call("volume"), "volume");
+  const auto pod = OpenTestPostgres(url_, clock_);
+  const auto connection = PgConnection::Open({.url = url_});
+  ASSERT_TRUE((*connection)->Execute("UPDATE stream SET at = now() - interval '4 minutes'"));
+  GoOn();
+  EXPECT_FALSE(Await(pod->Begin(Call("new"), executor_), executor_));
+  EXPECT_EQ(Begin(Call("volume")).kind, Kind::kReplay);
+}
+
+// Until it is complete its keys are not known.
+TEST_F(ImportTest, NobodyBeginsInTheMiddleOfIt) {
+  const auto connection = PgConnection::Open({.url = url_});
+  ImportStream stream(**connection);
+  ASSERT_TRUE(stream.Begin({.group = "shop/checkout", .pod = "volume", .agents = "x"}));
+  const auto opened = OpenPostgresLedger(
+      {.store = {.connection = {.url = url_}, .group = "shop/checkout", .install_id = "install-1"},
+       .keys = nullptr},
+      clock_);
+  ASSERT_FALSE(opened);
+  EXPECT_TRUE(opened.error().starts_with("the ledger of a volume is imported for this group: "))
+      << opened.error();
 }
 
 }  // namespace

@@ -70,14 +70,6 @@ TEST(CallersTest, WhoIsOnlyBelievedIsSomebodyOfTheGroup) {
   EXPECT_EQ(Read(ByField(), {}, group).name, "unknown:shop/checkout/local");
 }
 
-TEST(CallersTest, WhatCameAsLocalBeforeIsKnownAgain) {
-  const CallerIdentity group{"shop/checkout/local", CallerIdentity::Of::kGroup, true};
-  EXPECT_EQ(EarlierOf(Read({}, {}, group)), std::vector<std::string>{"local"});
-  const Caller believed = Read(ByField(), {{"X-Agent", "planner"}}, group);
-  EXPECT_EQ(EarlierOf(believed),
-            (std::vector<std::string>{"shop/checkout/local", "local", "field:planner"}));
-}
-
 TEST(CallersTest, WhatIsNotThereOnceNamesNobody) {
   for (const Headers& headers :
        {Headers{}, Headers{{"X-Agent", ""}}, Headers{{"X-Agent", " \t"}},

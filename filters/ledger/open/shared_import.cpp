@@ -11,6 +11,7 @@
 #include "filters/ledger/postgres/import/import_stream.h"
 #include "filters/ledger/postgres/import/imported_tables.h"
 #include "filters/ledger/postgres/schema.h"
+#include "policy/model/callers.h"
 
 namespace recourse {
 namespace {
@@ -146,6 +147,7 @@ std::expected<std::string, std::string> ImportLedger(LedgerImport import, const 
     return stream.Begin({.identity = log.identity(),
                          .group = import.group,
                          .pod = import.from.directory,
+                         .agents = import.group + "/" + CallerIdentity().name,
                          .base = log.base()});
   };
   auto parts = OpenLmdbParts(import.from);

@@ -48,6 +48,7 @@ void PgLane::Stop() {
 std::expected<void, std::string> PgLane::Start() {
   if (auto connected = store_.Connect(); !connected) return connected;
   lease_.Take();
+  has_imported_ = local_.has_imported;
   stream_ = store_.stream();
   Publish();
   thread_ = std::thread([this] { Run(); });

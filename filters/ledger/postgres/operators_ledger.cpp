@@ -23,8 +23,6 @@ constexpr PgStatement kStreamsToShow{
     " LEFT JOIN policy p ON p.digest = s.policy"
     " WHERE s.grp = $1::text AND s.state <> 3 ORDER BY s.stream"};
 
-constexpr PgStatement kHasImported{
-    "has_imported", "SELECT 1 FROM stream WHERE grp = $1::text AND stream = $2::bigint"};
 constexpr std::int64_t kKeptStreams = 16, kKeptRowsCounted = 100'000;
 constexpr int kTurnsMissed = 2;
 
@@ -209,13 +207,6 @@ Result<std::vector<LedgerStream>> PgOperatorsLedger::Streams() {
                        .silent_s = rows.Int(row, 5)});
   }
   return streams;
-}
-
-Result<bool> PgOperatorsLedger::HasImported() {
-  const auto answered =
-      reader_.Ask(kHasImported, PgArguments().Bytes(of_.group).Int(AsInt(kPgImportedStream)));
-  if (!answered) return std::unexpected(PgAway());
-  return answered->front().size() == 1;
 }
 
 Result<KeptRows> PgOperatorsLedger::Kept(const LedgerRule& rule) {

@@ -58,7 +58,6 @@ class PgOperatorsLedger : public Ledger, public OperationLister, public SharedLe
   Result<std::vector<FlowState>> NewestFlows(std::size_t limit) override;
   std::expected<void, std::string> AcceptRestoredBackup() override;
   const std::string& Group() const override { return of_.group; }
-  Result<bool> HasImported() override;
   Result<std::vector<LedgerStream>> Streams() override;
   Result<KeptRows> Kept(const LedgerRule& rule) override;
   std::string PodOf(std::uint64_t stream) override;

@@ -30,6 +30,12 @@ constexpr PgStatement kPutEpoch{
 constexpr PgStatement kSucceed{"succeed",
                                "UPDATE stream SET state = 2, taken_by = $2::bigint"
                                " WHERE stream = $1::bigint AND state = 1 AND grp = $3::text"};
+// How the agents are named hangs on it. While an import goes on nobody begins, and who began before
+// it never begins again; behind kPutStream, as who imports holds what that shares.
+constexpr PgStatement kImported{
+    "imported",
+    "SELECT count(*), 1 / (CASE WHEN count(*) FILTER (WHERE state = 4 OR $3::boolean) > 0"
+    " THEN 0 ELSE 1 END) FROM stream WHERE grp = $1::text AND stream = $2::bigint"};
 // Who dies with nothing open is missed by nobody, and its stream stays. One that lives after all
 // begins another.
 constexpr PgStatement kEndIdle{
@@ -146,7 +152,6 @@ std::expected<void, std::string> PgStore::BeginStream() {
   // It never goes back.
   local_.started_wall_ms = std::max(wall_ms, stream_was_ ? local_.WallMs() : wall_ms);
   local_.started = local_.clock.Now();
-  stream_was_ = true;
   const std::uint64_t first = PackRowId({static_cast<std::uint32_t>(stream), 1});
   std::string row;
   AppendEpochRow(row, {RowKind::kEpoch, first, 1, local_.WallMs(), Digest{}});
@@ -158,8 +163,19 @@ std::expected<void, std::string> PgStore::BeginStream() {
                                      .Bytes(options_.version)
                                      .Bytes(AsView(chain)));
   connection_->Queue(kPutEpoch, PgArguments().Int(AsInt(stream)).Bytes(row));
+  connection_->Queue(kImported, PgArguments()
+                                    .Bytes(options_.group)
+                                    .Int(AsInt(kPgImportedStream))
+                                    .Bool(stream_was_ && !local_.has_imported));
   const auto done = connection_->Run();
+  if (!done && done.error().sqlstate == "22012") {
+    return std::unexpected(
+        "the ledger of a volume is imported for this group: when recourse ledger import has ended, "
+        "start this process anew, which then knows the volume's agents by their names");
+  }
   if (!done) return std::unexpected(done.error().text);
+  local_.has_imported = done->back().Int(0, 0) > 0;
+  stream_was_ = true;
   local_.is_restored = done->front().Int(0, 0) != 0;
   stream_ = stream;
   head_ = first;

@@ -14,11 +14,30 @@ namespace {
 
 constexpr std::size_t kImportRows = 512, kImportBytes = std::size_t{4} << 20;
 
+// Who begins a stream shares it, and then looks whether something is imported.
+constexpr PgStatement kImportHold{"import_hold", "SELECT 1 FROM ledger FOR UPDATE"};
+// Who dies with nothing open is missed by nobody; one that lives after all begins another stream,
+// or rather does not, once something is imported.
+constexpr PgStatement kImportEndIdle{
+    "import_end_idle",
+    "UPDATE stream s SET state = 3 WHERE s.grp = $1::text AND s.state = 1 AND s.open = 0"
+    " AND s.at < now() - $2::bigint * interval '1 second'"
+    " AND NOT EXISTS (SELECT 1 FROM work w WHERE w.owner = s.stream)"};
+#define PG_LIVES "SELECT s.stream FROM stream s WHERE s.grp = $1::text AND s.state IN (1, 2)"
+// Rows that were removed may have been of such calls.
+#define PG_CALLED                                                               \
+  "SELECT s.stream FROM stream s WHERE s.grp = $1::text AND s.stream > 0"       \
+  " AND (s.base > 0 OR EXISTS (SELECT 1 FROM event e WHERE e.stream = s.stream" \
+  " AND position($2::text IN e.caller) > 0))"
 constexpr PgStatement kImportBegin{
     "import_begin",
     "INSERT INTO stream (stream, grp, pod, version, state, head, chain, place, base, base_chain,"
-    " source) VALUES (0, $1::text, $2::text, '', 4, $3::bigint, $4::bytea, 0, $3::bigint,"
-    " $4::bytea, $5::bytea) ON CONFLICT (stream) DO NOTHING"};
+    " source) SELECT 0, $1::text, $3::text, '', 4, $4::bigint, $5::bytea, 0, $4::bigint,"
+    " $5::bytea, $6::bytea WHERE NOT EXISTS (" PG_LIVES ") AND NOT EXISTS (" PG_CALLED
+    ") ON CONFLICT (stream) DO NOTHING"};
+constexpr PgStatement kImportLives{"import_lives", PG_LIVES " LIMIT 1"};
+#undef PG_LIVES
+#undef PG_CALLED
 constexpr PgStatement kImportFind{
     "import_find", "SELECT source, grp, state::bigint, head, chain FROM stream WHERE stream = 0"};
 // No row: another import has been at it in between.
@@ -154,8 +173,11 @@ std::expected<std::vector<PgRows>, std::string> ImportStream::Run() {
 }
 
 ImportStream::Done ImportStream::Begin(const ImportSource& source) {
+  connection_.Queue(kImportHold);
+  connection_.Queue(kImportEndIdle, PgArguments().Bytes(source.group).Int(3 * kSignOfLifeS));
   connection_.Queue(kImportBegin, PgArguments()
                                       .Bytes(source.group)
+                                      .Bytes(source.agents)
                                       .Bytes(source.pod)
                                       .Int(AsInt(source.base.first_seq - 1))
                                       .Bytes(AsView(source.base.prev_hash))
@@ -164,6 +186,7 @@ ImportStream::Done ImportStream::Begin(const ImportSource& source) {
   const auto answered = Run();
   if (!answered) return std::unexpected(answered.error());
   const PgRows& found = answered->back();
+  if (found.size() == 0) return std::unexpected(WhyRefused(source));
   if (found.Bytes(0, 0) != AsView(source.identity)) {
     return std::unexpected(
         fmt::format("this database holds the rows of another imported ledger ({}...), and those of "
@@ -178,6 +201,23 @@ ImportStream::Done ImportStream::Begin(const ImportSource& source) {
   head_ = found.Number(0, 3);
   chain_ = DigestIn(found, 4);
   return {};
+}
+
+std::string ImportStream::WhyRefused(const ImportSource& source) {
+  connection_.Queue(kImportLives, PgArguments().Bytes(source.group));
+  const auto lives = Run();
+  if (!lives) return lives.error();
+  if (lives->front().size() > 0) {
+    return fmt::format(
+        "pods of the group {} are at work (stream {}): stop them, or wait until what dead ones "
+        "left is done, then import",
+        source.group, lives->front().Number(0, 0));
+  }
+  return fmt::format(
+      "agents have called pods of the group {} as {}; were it imported, they would be known as "
+      "those of the volume, and what they repeat would be done again: import it for another "
+      "group, or into a database of its own",
+      source.group, source.agents);
 }
 
 ImportStream::Done ImportStream::Add(const LogColumns& columns, std::string_view bytes,

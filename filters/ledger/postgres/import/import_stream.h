@@ -16,6 +16,8 @@ namespace recourse {
 struct ImportSource {
   Digest identity{};  // of the embedded ledger
   std::string group, pod;
+  // As whom the group's agents called its pods; once it is imported they keep the volume's name.
+  std::string agents{};
   LogBase base{};
 };
 
@@ -27,7 +29,8 @@ class ImportStream {
   explicit ImportStream(PgConnection& connection) : connection_(connection) {}
 
   // Begins it, or goes on where an earlier try was ended. Refused where another ledger was
-  // imported.
+  // imported; and where pods of the group are at work, or its agents have called any: their repeats
+  // would be taken for calls of the volume's agents, which nobody has made yet.
   Done Begin(const ImportSource& source);
   std::uint64_t head() const { return head_; }  // the last row that is there
   const Digest& chain() const { return chain_; }
@@ -51,6 +54,7 @@ class ImportStream {
 
   Done Flush();
   std::expected<std::vector<PgRows>, std::string> Run();
+  std::string WhyRefused(const ImportSource& source);
   std::expected<std::size_t, std::string> PutOperations(const ImportedTables& tables);
   Done PutRest(const ImportedTables& tables);
 
