@@ -219,6 +219,7 @@ struct EventFilter {
   std::uint64_t after = 0;                                          // events with a larger id
   std::uint64_t up_to = std::numeric_limits<std::uint64_t>::max();  // and none after this one
   std::size_t limit = 100;
+  std::size_t back = 0;       // not 0: the last so many of these rows alone, of whatever kind
   bool with_answers = false;  // load answers whole; a page then ends at kAdminPageBytesMax
   // Moves of flows too: of those named by `flow`, or that have a step or an undo of the trace. None
   // where tool, status, phase or operation are asked for.
@@ -240,6 +241,7 @@ struct EventPage {
   std::vector<FlowMoved> flows;  // ascending id; only if asked for
   bool more = false;
   std::uint64_t last_id = 0;  // of the page; the next one begins after it
+  std::uint64_t older = 0;    // with `back`: the last row before those; 0: there is none
 };
 
 struct VerifyReport {

@@ -112,28 +112,24 @@ std::vector<std::string_view> LinesOf(std::string_view text) {
   return lines;
 }
 
-// The stream of the newest row is read backwards, a page of ids at a time.
+// The log is read backwards, a page of rows at a time.
 int ListNewest(const ApiClient& client, const EventQuery& query, std::ostream& out,
                std::ostream& err) {
-  const auto place = Call(client, "GET", "/operations?limit=1");
-  if (!place) return Fail(err, place.error());
-  const auto newest = ParseJson(*place);
-  if (!newest) return Fail(err, kNotUnderstood);
-  std::uint64_t up_to = ToId(Printable(*newest, "last"));
-  const std::uint64_t first =
-      std::max(query.after, PackRowId({.stream = UnpackRowId(up_to).stream}));
+  const std::string rows = EventsTarget(query, PrintRowId(query.after), kAdminPageMax) +
+                           "&lines=true&back=" + std::to_string(kAdminPageMax);
   std::uint64_t shown = 0;
-  bool is_cut = false;
+  bool is_cut = false, has_more = true;
   PodTable table(out, kEventColumns);
   if (client.json) out << '[';
-  while (up_to > first && !is_cut) {
-    const std::uint64_t after = std::max(first, up_to > kAdminPageMax ? up_to - kAdminPageMax : 0);
-    const auto text = Call(client, "GET",
-                           EventsTarget(query, PrintRowId(after), kAdminPageMax) +
-                               "&lines=true&up_to=" + PrintRowId(up_to));
+  for (std::string target = rows; has_more && !is_cut;) {
+    const auto text = Call(client, "GET", target);
     if (!text) return Fail(err, text.error());
     std::vector<std::string_view> lines = LinesOf(*text);
-    if (!lines.empty()) lines.pop_back();  // where the next page begins
+    if (lines.empty()) return Fail(err, kNotUnderstood);
+    const std::string older = Printable(ParseJson(lines.back()).value_or(Json()), "older");
+    lines.pop_back();
+    target = rows + "&up_to=" + older;
+    has_more = !older.empty();
     for (const std::string_view line : lines | std::views::reverse) {
       is_cut = shown == query.limit;
       if (is_cut) break;
@@ -145,7 +141,6 @@ int ListNewest(const ApiClient& client, const EventQuery& query, std::ostream& o
       ++shown;
     }
     table.Flush();
-    up_to = after;
   }
   if (client.json) {
     out << "]\n";

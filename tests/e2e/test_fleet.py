@@ -226,6 +226,7 @@ def test_of_two_approvers_at_two_pods_one_decides_and_the_other_is_told_who(pods
 
 
 def test_lists_of_one_pod_have_what_the_other_did(pods, token):
+    write(pods.a, f"/notes/{token}-before", f"{token}before")
     at_a = write(pods.a, f"/notes/{token}-a", f"{token}a")
     at_b = write(pods.b, f"/notes/{token}-b", f"{token}b")
     for pod in (pods.a, pods.b):
@@ -244,6 +245,20 @@ def test_lists_of_one_pod_have_what_the_other_did(pods, token):
     flow = next(one for one in pods.b.admin("GET", "/flows?all=true")["flows"]
                 if one["flow"] == trace_of(f"{token}a"))
     assert flow["number"].startswith(stream_of(at_a) + ".")
+    def newest(pod, *words):
+        listed = json.loads(pod.cli("events", "list", "--newest", "--json", *words).stdout)
+        return [(str(one["event_id"]), one.get("kind") == "flow") for one in listed]
+
+    rows = newest(pods.a)
+    ids = [row for row, is_flow in rows if not is_flow]
+    assert sorted(ids) == sorted(map(str, events)), "each row of both once"
+    assert ids.index(at_b.header("Recourse-Event")) < ids.index(at_a.header("Recourse-Event"))
+    after = at_a.header("Recourse-Event")
+    later = [row for row, is_flow in newest(pods.b, "--after", after) if not is_flow]
+    assert later == ids[:ids.index(after)]
+    page = pods.a.admin("GET", f"/events?flows=true&back=2&up_to={rows[1][0]}")
+    assert [str(event["event_id"]) for event in page["events"]] == [rows[2][0], rows[1][0]]
+    assert str(page["older"]) == rows[3][0]
     # Which start of which pod wrote the newest row of each.
     listed = [*pods.b.admin("GET", "/operations?limit=1")["operations"], flow,
               events[at_a.header("Recourse-Event")]]

@@ -29,6 +29,10 @@ constexpr PgStatement kPlaceOf{
     "SELECT coalesce((SELECT place FROM event WHERE stream = $1::bigint AND number <= $2::bigint"
     " ORDER BY number DESC LIMIT 1),"
     " (SELECT place - 1 FROM event WHERE stream = $1::bigint ORDER BY number LIMIT 1), 0)"};
+constexpr PgStatement kPlacedBefore{
+    "placed_before",
+    "SELECT stream, number, place FROM event WHERE place <= $1::bigint AND grp = $2::text AND won"
+    " ORDER BY place DESC OFFSET $3::bigint LIMIT 1"};
 // Rows that are the newest of their operations.
 constexpr PgStatement kOlderOperations{
     "older_operations",
@@ -175,6 +179,17 @@ std::uint64_t PgPlacedLog::PlaceOf(std::uint64_t id) {
   if (id == 0 || row.stream > kRowStreamMax) return id;
   const auto rows = reader_.Ask(kPlaceOf, PgArguments().Int(row.stream).Int(AsInt(row.number)));
   return rows && rows->front().size() > 0 ? rows->front().Number(0, 0) : 0;
+}
+
+EventLog::Placed PgPlacedLog::Before(std::uint64_t place, std::size_t rows) {
+  const std::uint64_t last =
+      std::min<std::uint64_t>(place, std::numeric_limits<std::int64_t>::max());
+  const auto found =
+      reader_.Ask(kPlacedBefore, PgArguments().Int(AsInt(last)).Bytes(group_).Int(AsInt(rows)));
+  if (!found || found->front().size() == 0) return {};
+  const PgRows& row = found->front();
+  return {PackRowId({static_cast<std::uint32_t>(row.Int(0, 0)), row.Number(0, 1)}),
+          row.Number(0, 2)};
 }
 
 Result<OperationPage> ListPgOperations(PgReader& reader, const std::string& group,

@@ -29,6 +29,7 @@ class PgPlacedLog final : public EventLog {
   LogSizes sizes() override { return {}; }
   LogSpace Space(std::uint64_t need) override { return {need, 0}; }
   std::uint64_t PlaceOf(std::uint64_t id) override;
+  Placed Before(std::uint64_t place, std::size_t rows) override;
 
  private:
   PgReader& reader_;

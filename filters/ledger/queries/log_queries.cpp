@@ -263,6 +263,12 @@ Result<EventPage> ListEvents(EventLog& log, const SharedKeys& keys, const EventF
   EventFilter filter = asked;
   filter.after = log.PlaceOf(asked.after);
   filter.up_to = log.PlaceOf(asked.up_to);
+  EventLog::Placed older;
+  if (filter.back > 0) {
+    older = log.Before(filter.up_to, filter.back);
+    if (older.place <= filter.after) older = {};
+    filter.after = std::max(filter.after, older.place);
+  }
   PageBuilder builder(filter, std::clamp(filter.limit, std::size_t{1}, limits::kAdminPageMax),
                       keys);
   const std::uint64_t last = std::min(log.last_seq(), filter.up_to);
@@ -280,7 +286,9 @@ Result<EventPage> ListEvents(EventLog& log, const SharedKeys& keys, const EventF
     return builder.Take(seq, bytes);
   });
   if (!taken) return std::unexpected(taken.error());
-  return builder.TakePage();
+  EventPage page = builder.TakePage();
+  page.older = older.id;
+  return page;
 }
 
 // The first row of the operation is gone, but the operation may be kept: its last event.

@@ -2,6 +2,7 @@
 // oldest ones may leave.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <expected>
 #include <functional>
@@ -116,6 +117,16 @@ class EventLog {
   virtual Digest identity() const { return {}; }  // tells this log from any other
   // Where Scan finds the row of that id; thread-safe. In a log of one stream it is the id itself.
   virtual std::uint64_t PlaceOf(std::uint64_t id) { return id; }
+  struct Placed {
+    std::uint64_t id = 0, place = 0;
+  };
+  // The last row but so many, of those up to that place; zeros: there are no more than these.
+  // Thread-safe.
+  virtual Placed Before(std::uint64_t place, std::size_t rows) {
+    const std::uint64_t last = std::min(place, last_seq());
+    const std::uint64_t id = last - std::min<std::uint64_t>(last, rows);
+    return id < base().first_seq ? Placed() : Placed{id, id};
+  }
 };
 
 }  // namespace recourse

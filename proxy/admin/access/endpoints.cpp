@@ -37,6 +37,7 @@ constexpr Param kEventsQuery[] = {
     {"pod", kText, "Rows that this pod wrote, of a shared ledger"},
     kAfter,
     {"up_to", "Id", "The last row that is of interest"},
+    {"back", kPage, "Of all these the last so many rows; `up_to` their `older` goes on"},
     kLimit,
     {"lines", kTrue, "One JSON object per line, for exports"},
     {"answers", kTrue, "With lines: also the kept requests and answers, without credentials"},

@@ -23,8 +23,12 @@ struct EventsAsked {
   std::optional<std::string> follow{};
 };
 
+std::string OlderOf(const EventPage& page) {
+  return page.older > 0 ? RowIdJson(page.older) : "null";
+}
+
 // One event per line; the last line says where the next page begins.
-HttpResponse EventLines(const EventPage& page, bool with_answers, PodNames& pods) {
+HttpResponse EventLines(const EventPage& page, const EventFilter& filter, PodNames& pods) {
   std::string body;
   EachRow(
       page,
@@ -33,15 +37,19 @@ HttpResponse EventLines(const EventPage& page, bool with_answers, PodNames& pods
         body.push_back('\n');
       },
       [&](const Event& event) {
-        (with_answers ? AppendEventWithAnswer : AppendEvent)(body, event, &pods);
+        (filter.with_answers ? AppendEventWithAnswer : AppendEvent)(body, event, &pods);
         body.push_back('\n');
       });
-  JsonObject(body).Raw("next", NextOf(page));
+  {
+    JsonObject tail(body);
+    tail.Raw("next", NextOf(page));
+    if (filter.back > 0) tail.Raw("older", OlderOf(page));
+  }
   body.push_back('\n');
   return {200, "OK", {{"Content-Type", "application/x-ndjson"}}, std::move(body)};
 }
 
-std::string PageJson(const EventPage& page, PodNames& pods) {
+std::string PageJson(const EventPage& page, const EventFilter& filter, PodNames& pods) {
   return ObjectText([&](JsonObject& json) {
     {
       JsonList events = json.List("events");
@@ -50,6 +58,7 @@ std::string PageJson(const EventPage& page, PodNames& pods) {
           [&](const Event& event) { AppendEvent(events.Value(), event, &pods); });
     }
     json.Raw("next", NextOf(page));
+    if (filter.back > 0) json.Raw("older", OlderOf(page));
   });
 }
 
@@ -99,11 +108,11 @@ std::optional<std::string> TakeHow(EventsAsked& asked, const std::string& name,
     if (!ParsePlace(value, name == "after" ? filter.after : filter.up_to)) {
       return std::string(kIdForm);
     }
-  } else if (name == "limit") {
+  } else if (name == "limit" || name == "back") {
     if (!ParseNumber(value, number) || number == 0 || number > limits::kAdminPageMax) {
       return "a number";
     }
-    filter.limit = static_cast<std::size_t>(number);
+    (name == "limit" ? filter.limit : filter.back) = static_cast<std::size_t>(number);
   } else if (name == "follow") {
     asked.follow = value;
   } else if (name == "lines" || name == "answers" || name == "flows") {
@@ -136,8 +145,8 @@ HttpResponse EventsApi::List(std::string_view query) {
   auto page = ledger_.List(asked.filter);
   if (!page) return NoLedger(page.error().detail());
   LeaveRowsOf(asked.is_of, *page);
-  if (asked.as_lines) return EventLines(*page, asked.filter.with_answers, pods_);
-  return JsonAnswer(PageJson(*page, pods_));
+  if (asked.as_lines) return EventLines(*page, asked.filter, pods_);
+  return JsonAnswer(PageJson(*page, asked.filter, pods_));
 }
 
 // As lines, of which the last one says where to go on.
