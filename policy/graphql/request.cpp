@@ -296,4 +296,16 @@ std::string WhyNoOwnDocument(std::string_view text, GraphqlOperation::Type type,
   return {};
 }
 
+std::optional<GraphqlShape> ShapeOfOwnDocument(std::string_view text) {
+  const auto document = ParseGraphql(text);
+  if (!document || document->operations.size() != 1) return std::nullopt;
+  GraphqlOperation operation = document->operations.front();
+  operation.type = Asked::kMutation;  // of which the fields are looked at
+  Json none;
+  none.kind = Json::Kind::kObject;
+  auto call = ResolveOperation(*document, operation, none);
+  if (!call || call->fields.size() != 1) return std::nullopt;
+  return std::move(call->fields.front().shape);
+}
+
 }  // namespace recourse

@@ -5,6 +5,7 @@
 #include <expected>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,5 +47,8 @@ std::expected<std::vector<GraphqlCall>, GraphqlRefusal> ReadGraphqlGet(
 // with one field, which has no alias. Empty: it is one; `field` is the name of its field.
 std::string WhyNoOwnDocument(std::string_view text, GraphqlOperation::Type type,
                              std::string& field);
+
+// What such a document has answered; nullopt: a directive decides.
+std::optional<GraphqlShape> ShapeOfOwnDocument(std::string_view text);
 
 }  // namespace recourse

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "policy/language/load_rules.h"
+#include "policy/language/place_problem.h"
 
 namespace recourse {
 namespace {
@@ -19,9 +20,12 @@ std::optional<Selector> ReadPlace(const LocatedText& text, bool may_be_header,
   auto place = ParseSelector(text.text);
   const bool is_good = place && (place->source == Source::kBody ||
                                  (may_be_header && place->source == Source::kHeader));
-  if (is_good) return std::move(*place);
-  problems.Error(text.place, text.key, std::string(help));
-  return std::nullopt;
+  if (!is_good) {
+    problems.Error(text.place, text.key, std::string(help));
+    return std::nullopt;
+  }
+  WarnAboutPointer(text, *place, problems);
+  return std::move(*place);
 }
 
 void ReadKeep(MapReader& map, BeforeRule& rule) {

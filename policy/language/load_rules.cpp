@@ -66,19 +66,17 @@ bool IsOnlySuspected(const YamlNode* when) {
   return when != nullptr && when->text == "suspected";
 }
 
-// Names that no API has, written as if a pointer could ask for several or take a value.
-void WarnAboutPointer(const LocatedText& text, const Selector& place, Problems& problems) {
-  const bool is_pointer = place.source == Source::kBody || place.source == Source::kAnswerBody;
-  const bool is_odd = place.name.find_first_of("{}[]") != std::string::npos ||
-                      place.name.find("/*") != std::string::npos || place.name.ends_with("/-");
-  // Forms have names with brackets.
-  const bool is_form = place.source == Source::kBody && place.name.find("{") == std::string::npos &&
-                       place.name.find("/*") == std::string::npos;
-  if (!is_pointer || !is_odd || is_form) return;
+// A comparison takes what stands there, braces and all.
+void WarnAboutPlaceholder(const LocatedText& text, const Condition& condition, Problems& problems) {
+  if (condition.right.kind != Json::Kind::kString) return;
+  const auto pieces = ParseTemplateText(condition.right.text);
+  const bool has_one = pieces && std::ranges::any_of(*pieces, [](const auto& piece) {
+                         return piece.selector.has_value();
+                       });
+  if (!has_one) return;
   problems.Warn(text.place, text.key,
-                place.text +
-                    " is taken literally, and will hardly ever match: a pointer has names and "
-                    "indices alone; to look through a list say happened: { in, where }");
+                "'" + condition.text + "' compares with the text " + condition.right.text +
+                    " as it stands, and will hardly ever hold: conditions have no placeholders");
 }
 
 // What a list shows of a call: text and placeholders of the request. A credential has no place in
@@ -133,6 +131,7 @@ std::optional<Condition> ReadCondition(const LocatedText& text, Reads reads, Pro
     return std::nullopt;
   }
   WarnAboutPointer(text, condition->left, problems);
+  WarnAboutPlaceholder(text, *condition, problems);
   if (const auto why = WhyNeverEvaluated(*condition); !why.empty()) {
     problems.Warn(text.place, text.key,
                   "'" + condition->text + "' can never be evaluated: " + std::string(why));

@@ -3,6 +3,7 @@
 
 #include "policy/language/json_node.h"
 #include "policy/language/load_rules.h"
+#include "policy/language/place_problem.h"
 #include "policy/language/policy_builder.h"
 #include "policy/template/own_terms.h"
 
@@ -24,6 +25,22 @@ std::string PointerInto(std::string_view text) {
   return text.starts_with('/') ? std::string(text) : "/" + std::string(text);
 }
 
+// The element is meant, and a place of the whole answer is none of its names.
+void WarnAboutElement(const LocatedText& item, std::string_view place, Problems& problems) {
+  static constexpr std::string_view kOthers[] = {"answer.", "body#", "$.", "request.", "before."};
+  const bool is_other = std::ranges::any_of(
+      kOthers, [place](std::string_view beginning) { return place.starts_with(beginning); });
+  Selector in_element{Selector::Source::kAnswerBody, PointerInto(place), std::string(place)};
+  if (is_other) {
+    problems.Warn(item.place, item.key,
+                  std::string(place) +
+                      " is taken for a name in the element, and will hardly ever match: write the "
+                      "place in it, such as metadata/key");
+  } else {
+    WarnAboutPointer(item, in_element, problems);
+  }
+}
+
 std::optional<SearchRule::Test> ReadTest(const LocatedText& item, Problems& problems) {
   const auto equals = item.text.find(" == ");
   SearchRule::Test test;
@@ -36,6 +53,7 @@ std::optional<SearchRule::Test> ReadTest(const LocatedText& item, Problems& prob
     problems.Error(item.place, item.key, std::string(kWhereHelp));
     return std::nullopt;
   }
+  WarnAboutElement(item, std::string_view(item.text).substr(0, equals), problems);
   test.value = std::move(*value);
   test.text = item.text;
   return test;
@@ -120,7 +138,9 @@ void ReadSearch(const YamlNode& node, const std::string& key, Problems& problems
     rule.request.headers.emplace_back(std::string(kWhereTerm), test->value);
     search.where.push_back(std::move(*test));
   }
-  search.take = PointerInto(map.Text("take").value_or("id"));
+  const std::string take = map.Text("take").value_or("id");
+  WarnAboutElement({take, map.PlaceOf("take"), map.KeyOf("take")}, take, map.problems());
+  search.take = PointerInto(take);
   ReadNext(map, rule.request, search);
   map.Finish();
   rule.search = std::move(search);

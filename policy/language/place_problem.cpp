@@ -50,7 +50,37 @@ std::string_view WithoutType(std::string_view placeholder) {
   return placeholder.substr(0, placeholder.find(" as "));
 }
 
+// Of one that has a name for every step: "a/*/b", "a//b", "$.a".
+bool IsOddStep(std::string_view step) {
+  return step.empty() || step == "*" || step == "-" || step == "$" || step.starts_with("$.");
+}
+
+bool IsTakenLiterally(const Selector& place) {
+  using Source = Selector::Source;
+  const bool is_forms = place.source == Source::kBody;  // whose fields have names with brackets
+  const bool is_pointer =
+      is_forms || place.source == Source::kAnswerBody || place.source == Source::kBeforeBody;
+  if (!is_pointer) return false;
+  if (place.name.find_first_of(is_forms ? "{}" : "{}[]") != std::string::npos) return true;
+  std::string_view rest = place.name;
+  while (!rest.empty()) {
+    rest.remove_prefix(1);
+    const auto end = std::min(rest.find('/'), rest.size());
+    if (IsOddStep(rest.substr(0, end))) return true;
+    rest.remove_prefix(end);
+  }
+  return false;
+}
+
 }  // namespace
+
+void WarnAboutPointer(const LocatedText& text, const Selector& place, Problems& problems) {
+  if (!IsTakenLiterally(place)) return;
+  problems.Warn(text.place, text.key,
+                place.text +
+                    " is taken literally, and will hardly ever match: a pointer has names and "
+                    "indices alone; to look through a list say happened: { in, where }");
+}
 
 std::string_view PlacesOf(Reads reads) {
   switch (reads) {

@@ -16,6 +16,10 @@ std::string_view PlacesOf(Reads reads);
 // "'body.cart_id' is no place, did you mean 'body#/cart_id'?; accepted: ..."
 std::string PlaceProblem(std::string_view text, Reads reads);
 
+// Where a pointer is written as if it could ask for several, or take a value: no body has such a
+// place.
+void WarnAboutPointer(const LocatedText& text, const Selector& place, Problems& problems);
+
 // The same of a condition whose first word is no place; else what `error` says.
 std::string ConditionProblem(std::string_view text, Reads reads, const Error& error);
 

@@ -395,6 +395,7 @@ void Validate(PolicyBuilder& draft) {
     CheckSharedKeys(draft, i);
     // Among errors they could be the consequence of one, such as a misspelled key_header.
     if (draft.problems.has_errors()) continue;
+    WarnAboutPointers(draft, i);
     WarnAboutKey(draft, i);
     WarnAboutKeyWithoutBody(draft, i);
     WarnAboutUnknown(draft, i);

@@ -99,6 +99,32 @@ TEST(GraphqlWordsTest, WhatCannotBeIsAnErrorWithItsPlace) {
   }
 }
 
+TEST(GraphqlWordsTest, PlacesThatNoAnswerCanHaveAreTold) {
+  const auto problems = [](std::string change, std::string to) {
+    std::string tools = kCreate;
+    tools.replace(tools.find(change), change.size(), to);
+    return ProblemsOf(LoadPolicyText("p.yaml", kBackends + tools));
+  };
+  EXPECT_THAT(problems("happened: answer.body#/data/issues/0/id",
+                       "happened: answer.body#/data/issues/0/key"),
+              HasSubstr("warning: tools.issues.create.settle: answer.body#/data/issues/0/key can "
+                        "never match: the document does not select it"));
+  EXPECT_THAT(problems("happened: answer.body#/data/issues/0/id",
+                       "happened: { in: answer.body#/data/issues, where: \"title == "
+                       "{body#/input/title}\" }"),
+              HasSubstr("answer.body#/data/issues/0/title can never match"));
+  EXPECT_THAT(
+      problems("happened: answer.body#/data/issues/0/id", "happened: answer.body#/issues/0/id"),
+      HasSubstr("a GraphQL answer has data, errors and extensions"));
+  EXPECT_THAT(problems("variables: { id: \"{external_ref}\" }",
+                       "variables: { id: \"{external_ref}\" }\n      done_when: "
+                       "answer.body#/data/issueDelete/done == true"),
+              HasSubstr("tools.issues.create.undo: answer.body#/data/issueDelete/done can never"));
+  EXPECT_THAT(problems("identity: body#/input/title", "identity: body#/variables/input/title"),
+              HasSubstr("body# of a call by name is its arguments"));
+  EXPECT_EQ(problems("undo", "undo").find("can never"), std::string::npos);
+}
+
 Explanation Explained(const Policy& policy, const std::string& text, const std::string& body = "") {
   ExplainedCall call;
   EXPECT_TRUE(ParseCall(text, call)) << text;

@@ -187,6 +187,20 @@ tools:
   EXPECT_THAT(settle->body, HasSubstr(R"("arguments":{"ref":12})"));
 }
 
+TEST(McpWordsTest, WhatIsAroundArgumentsAndResultsIsNoPlace) {
+  const auto problems = [](const std::string& words) {
+    return ProblemsOf(LoadPolicyText("p.yaml", WithWrite(words)));
+  };
+  EXPECT_THAT(problems("    external_ref: answer.body#/structuredContent/id\n    reason: r\n"),
+              HasSubstr("warning: tools.orders.create.external_ref: "
+                        "answer.body#/structuredContent/id will hardly ever match"));
+  EXPECT_THAT(problems("    reason: r\n    settle: { call: get_order, arguments: { ref: "
+                       "\"{body#/params/arguments/ref}\" }, happened: answer.body#/id }\n"),
+              HasSubstr("settle: body#/params/arguments/ref will hardly ever match"));
+  EXPECT_THAT(problems("    external_ref: answer.body#/content/id\n    reason: r\n"),
+              Not(HasSubstr("hardly")));
+}
+
 TEST(McpWordsTest, ACallWithoutArgumentsHasAnEmptyObject) {
   const auto policy = LoadGood(
       "backends: { m: { url: \"http://m/mcp/\", protocol: mcp } }\n"
