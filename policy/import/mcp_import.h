@@ -16,12 +16,16 @@ namespace recourse {
 struct McpToolInfo {
   std::string name, description;
   std::optional<bool> read_only, destructive, idempotent;
-  std::vector<std::string> required;    // arguments
-  std::vector<std::string> ids;         // required arguments that look like ids
+  std::vector<std::string> arguments;  // names, in their order
+  std::vector<std::string> required;   // of these
+  // Required arguments that are no free texts, where one of them looks like an id.
+  std::vector<std::string> ids;
+  // It makes or changes something in what they name, by the verb in its name: two calls with equal
+  // ones may mean two things.
+  bool is_within_ids = false;
   std::vector<std::string> free_texts;  // arguments that are texts without a fixed set of values
-  bool has_arguments = false;
-  std::optional<YamlNode> effects{};  // what it declares of them (`dev.recourse/effects`)
-  std::string declared;               // the digest of that
+  std::optional<YamlNode> effects{};    // what it declares of them (`dev.recourse/effects`)
+  std::string declared;                 // the digest of that
 };
 
 struct McpServerInfo {

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cctype>
+#include <span>
 
 #include "policy/effects/declared_digest.h"
 #include "policy/effects/node_text.h"
@@ -27,6 +28,74 @@ bool Has(const std::vector<std::string>& names, const std::string& name) {
 
 bool IsPointerName(std::string_view name) { return name.find_first_of("/~") == name.npos; }
 
+// The type of a value that may be left out or null: generators write that as alternatives.
+std::string_view TypeOf(const Json& property) {
+  static constexpr std::string_view kNull = "null";
+  const Json* const type = property.Find("type");
+  if (type != nullptr && type->kind == Json::Kind::kString) return type->text;
+  std::string_view found;
+  if (IsArray(type)) {
+    for (const Json& one : type->items) {
+      if (one.text == kNull) continue;
+      if (!found.empty()) return {};
+      found = one.text;
+    }
+    return found;
+  }
+  for (const char* const word : {"anyOf", "oneOf"}) {
+    const Json* const alternatives = property.Find(word);
+    if (!IsArray(alternatives)) continue;
+    for (const Json& one : alternatives->items) {
+      const std::string_view inner = IsObject(&one) ? TextOf(one, "type") : std::string_view();
+      if (inner == kNull) continue;
+      if (!found.empty() || inner.empty()) return {};
+      found = inner;
+    }
+  }
+  return found;
+}
+
+// What a model words anew each time, whatever else is in the call.
+bool IsWordedName(std::string_view name) {
+  static constexpr std::string_view kNames[] = {
+      "body",     "caption", "comment", "content", "description", "html",   "instructions",
+      "markdown", "memo",    "message", "note",    "notes",       "prompt", "query",
+      "reason",   "subject", "summary", "text",    "title"};
+  const std::vector<std::string> words = WordsOf(name);
+  return !words.empty() && std::ranges::find(kNames, words.back()) != std::end(kNames);
+}
+
+bool HasOneOf(const std::vector<std::string>& words, std::span<const std::string_view> wanted) {
+  return std::ranges::any_of(words, [wanted](const std::string& word) {
+    return std::ranges::find(wanted, word) != wanted.end();
+  });
+}
+
+// A channel is no message, and a page no new version of itself.
+bool IsWithin(std::string_view tool) {
+  static constexpr std::string_view kEnds[] = {"archive", "cancel", "close",  "delete",
+                                               "erase",   "refund", "remove", "void"};
+  static constexpr std::string_view kMakes[] = {
+      "add",     "append",  "assign",   "change", "comment", "copy",   "create", "edit",
+      "exec",    "execute", "fork",     "email",  "invite",  "insert", "make",   "message",
+      "modify",  "move",    "generate", "new",    "notify",  "patch",  "post",   "push",
+      "publish", "put",     "rename",   "reply",  "run",     "save",   "scale",  "send",
+      "set",     "start",   "update",   "upload", "upsert",  "write"};
+  const std::vector<std::string> words = WordsOf(tool);
+  return HasOneOf(words, kMakes) && !HasOneOf(words, kEnds);
+}
+
+// One that the caller makes up for this very call.
+bool IsOwnName(std::string_view name) {
+  static constexpr std::string_view kWhole[] = {"ref", "reference", "uuid", "guid"};
+  static constexpr std::string_view kOwners[] = {"cart",        "client",  "external",
+                                                 "idempotency", "request", "transaction"};
+  const std::vector<std::string> words = WordsOf(name);
+  if (words.empty()) return false;
+  using Words = std::span<const std::string_view>;
+  return HasOneOf({words.front()}, words.size() == 1 ? Words(kWhole) : Words(kOwners));
+}
+
 void ReadArguments(const Json& schema, McpToolInfo& tool) {
   if (schema.kind != Json::Kind::kObject) return;
   if (const Json* required = schema.Find("required")) {
@@ -36,17 +105,27 @@ void ReadArguments(const Json& schema, McpToolInfo& tool) {
   }
   const Json* properties = schema.Find("properties");
   if (properties == nullptr || properties->kind != Json::Kind::kObject) return;
+  bool has_id = false, has_own = false;
   for (const auto& [name, property] : properties->members) {
-    tool.has_arguments = true;
-    const std::string_view type = TextOf(property, "type");
+    tool.arguments.push_back(name);
+    if (property.kind != Json::Kind::kObject) continue;
+    const std::string_view type = TypeOf(property);
     const bool is_scalar = type == "string" || type == "integer" || type == "number";
-    if (is_scalar && LooksLikeIdName(name) && IsPointerName(name) && Has(tool.required, name)) {
+    const bool is_set = property.Find("enum") != nullptr || property.Find("const") != nullptr;
+    const bool is_worded = type == "string" && !is_set && IsWordedName(name);
+    if (is_scalar && !is_worded && IsPointerName(name) && Has(tool.required, name)) {
       tool.ids.push_back(name);
-    } else if (type == "string" && property.Find("enum") == nullptr &&
-               property.Find("const") == nullptr && property.Find("format") == nullptr) {
+      has_id =
+          has_id || LooksLikeIdName(name) || name.ends_with("_number") || name.ends_with("Number");
+      has_own = has_own || IsOwnName(name);
+    }
+    if (type == "string" && !is_set && property.Find("format") == nullptr) {
       tool.free_texts.push_back(name);
     }
   }
+  if (!has_id) tool.ids.clear();
+  std::erase_if(tool.free_texts, [&](const std::string& name) { return Has(tool.ids, name); });
+  tool.is_within_ids = IsWithin(tool.name) && !has_own;
 }
 
 std::optional<YamlNode> EffectsIn(const Json& holder, McpServerInfo& server,

@@ -145,12 +145,19 @@ class McpPolicyWriter {
   }
 
   static void AddIdentity(const McpToolInfo& tool, std::string& out) {
-    if (!tool.has_arguments) return;
+    if (tool.arguments.empty()) return;
+    std::string places;
+    for (const std::string& id : tool.ids) {
+      places += (places.empty() ? "" : ", ") + QuotedText("body#/" + id);
+    }
+    if (tool.is_within_ids && !tool.ids.empty()) {
+      Check(out,
+            "it makes or changes something, so equal ids may mean two calls, and all arguments are "
+            "the key; name those that make two calls the same");
+      out += "    # identity: [ " + places + " ]\n";
+      return;
+    }
     if (!tool.ids.empty()) {
-      std::string places;
-      for (const std::string& id : tool.ids) {
-        places += (places.empty() ? "" : ", ") + QuotedText("body#/" + id);
-      }
       Check(out,
             "required arguments that look like ids: calls with equal values here are one call");
       out += "    identity: [ " + places + " ]\n";
@@ -165,15 +172,25 @@ class McpPolicyWriter {
     out += "    # identity: [ body#/.. ]\n";
   }
 
+  // What both take is what the call had; one more is what the call has made.
+  static std::string ArgumentsOfUndo(const McpToolInfo& tool, const McpToolInfo& undo) {
+    std::string text;
+    bool has_ref = false;
+    for (const std::string& name : undo.required) {
+      const bool is_shared = std::ranges::find(tool.arguments, name) != tool.arguments.end();
+      if (LegalName(name, 64) != name || (!is_shared && has_ref)) return "{ .. }";
+      has_ref = has_ref || !is_shared;
+      text += (text.empty() ? " " : ", ") + name + ": \"{" +
+              (is_shared ? "body#/" + name : "external_ref") + "}\"";
+    }
+    return text.empty() ? "{ .. }" : "{" + text + " }";
+  }
+
   // A guess of what takes an effect back is never put in force by itself.
   void AddUndo(const McpToolInfo& tool, std::string& out) const {
     const McpToolInfo* const undo = FindMcpUndo(server_, tool.name);
     if (undo != nullptr) {
-      const bool has_one =
-          undo->required.size() == 1 && LegalName(undo->required[0], 64) == undo->required[0];
-      const std::string arguments =
-          has_one ? ", arguments: { " + undo->required[0] + ": \"{external_ref}\" }"
-                  : ", arguments: { .. }";
+      const std::string arguments = ", arguments: " + ArgumentsOfUndo(tool, *undo);
       Check(out, "by their names " + CommentText(undo->name) +
                      " takes this back; what it is called with is a guess, and external_ref is the "
                      "answer's id unless it is given");
