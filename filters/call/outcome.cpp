@@ -224,6 +224,7 @@ std::optional<RenderedRequest> TaskOf(const Event& dispatching, const Tool& tool
 void AddQuestion(const Tool& tool, CallValues values, Transition& transition) {
   values.external_ref = transition.external_ref;
   auto question = Render(tool.settled_by->request, values);
+  if (question && !AskAtLink(*tool.settled_by, values, *question)) question = Malformed(kNoLink);
   if (question) {
     if (values.headers != nullptr) {
       CodecOf(tool).KeepSession(*values.headers, question->headers);
@@ -412,7 +413,8 @@ bool ReadsAnswerBody(const Tool& tool, const Backend* backend) {
   }
   if (tool.before) return true;
   if (tool.settled_by &&
-      std::ranges::any_of(SelectorsOf(tool.settled_by->request), is_answer_body)) {
+      ((tool.settled_by->at && is_answer_body(*tool.settled_by->at)) ||
+       std::ranges::any_of(SelectorsOf(tool.settled_by->request), is_answer_body))) {
     return true;
   }
   return std::ranges::any_of(UndosOf(tool), [&](const UndoRule* undo) {

@@ -32,9 +32,16 @@ bool MaySee(Principal principal, const Event& event) {
          event.phase == Phase::kExpired || IsClaim(event.phase);
 }
 
+// Whether the operation came through another tool, whose answers this call cannot take.
+bool IsOfOtherDoor(const RequestContext& context, const Event& event) {
+  return context.policy != nullptr && context.tool != nullptr &&
+         context.policy->AreDoors(*context.tool, event.tool);
+}
+
 Outcome Replay(RequestContext& context, Principal principal, const Event& event,
                AnswerSource origin = AnswerSource::kReplay) {
   if (!MaySee(principal, event)) return LocalOutcome(AnswerToOthers(event));
+  if (IsOfOtherDoor(context, event)) return LocalOutcome(AnswerAtOtherDoor(event));
   WriteAnswer answer = AnswerToRepeat(event, origin);
   context.replayed = !answer.error && origin == AnswerSource::kReplay;
   if (!answer.error && IsFinalWord(event)) {
@@ -327,6 +334,13 @@ Task<std::optional<Outcome>> IdempotencyFilter::Repeat(RequestContext& context, 
   if (begun.kind == Begun::Kind::kOtherCredentials) {
     co_return LocalOutcome(AnswerToOthers(begun.event));
   }
+  // Arguments of two doors have two forms: that they differ says nothing.
+  if (begun.kind == Begun::Kind::kConflict && IsOfOtherDoor(context, begun.event)) {
+    if (begun.event.phase == Phase::kUncertain) {
+      co_return co_await Settle(context, call, std::move(begun.event));
+    }
+    co_return Replay(context, call.principal, begun.event);
+  }
   if (const std::optional<ErrorCode> refusal = RefusalOf(begun)) {
     ProblemFacts facts = FactsOfEvent(begun.event);
     if (begun.kind == Begun::Kind::kTooOften) facts.retry_after_s = WholeSeconds(begun.again_in);
@@ -368,7 +382,9 @@ Task<Result<std::optional<Event>>> IdempotencyFilter::Join(RequestContext& conte
 std::optional<Outcome> IdempotencyFilter::FirstTelling(RequestContext& context, Principal principal,
                                                        const Event& event,
                                                        AnswerSource origin) const {
-  if (!event.approval || context.approved != 0) return std::nullopt;
+  if (!event.approval || context.approved != 0 || IsOfOtherDoor(context, event)) {
+    return std::nullopt;
+  }
   if (!MayBeShown(principal, event.principal)) return std::nullopt;
   auto response = parts_.approving.TakeFirstAnswer({event.operation, event.attempt});
   if (!response) return std::nullopt;

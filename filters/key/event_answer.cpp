@@ -207,6 +207,16 @@ WriteAnswer AnswerToRepeat(const Event& event, AnswerSource origin) {
   return Problem(ErrorCode::kOutcomeUnknown, event, {});
 }
 
+WriteAnswer AnswerAtOtherDoor(const Event& event) {
+  Event told = event;
+  told.answer_kept = false;
+  if (event.phase != Phase::kSucceeded) return AnswerToRepeat(told, AnswerSource::kReplay);
+  std::string detail = "the same was done by " + event.tool + ": " + event.method + " " +
+                       event.path + " (event " + PrintRowId(event.operation) + ")";
+  if (!event.external_ref.empty()) detail += "; what it made is " + event.external_ref;
+  return Problem(ErrorCode::kAnswerNotKept, told, detail);
+}
+
 WriteAnswer AnswerToOthers(const Event& event) {
   ProblemFacts facts;
   facts.event = event.id;

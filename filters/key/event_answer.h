@@ -28,6 +28,10 @@ void AddUnknown(CanBeAsked can_be_asked, ProblemFacts& facts);
 // `origin` kBackend: it is the first to be told.
 WriteAnswer AnswerToRepeat(const Event& event, AnswerSource origin);
 
+// The same of an operation that came through another door (`same_as`), whose answers have another
+// form.
+WriteAnswer AnswerAtOtherDoor(const Event& event);
+
 // What a call is told that somebody else made already, with other credentials: how that one stands.
 WriteAnswer AnswerToOthers(const Event& event);
 

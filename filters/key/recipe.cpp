@@ -92,8 +92,31 @@ bool LacksStructure(const KeyInputs& inputs) {
              [](const Selector& selector) { return selector.source == Selector::Source::kBody; });
 }
 
+// The tool that the call is a door to; nullptr: its own tool's.
+const SameAsRule* DoorOf(const KeyInputs& inputs) {
+  if (inputs.tool.same_as.empty()) return nullptr;
+  CallValues values = ValuesOf(inputs, inputs.body.values());
+  values.body_is_form = inputs.body.is_form();
+  return recourse::DoorOf(inputs.tool, values);
+}
+
+// A path, a query and a header have texts alone: 7 there is the number 7 at a door with JSON.
+Json AsAt(const Selector& place, Json value) {
+  const bool is_text = place.source != Selector::Source::kBody;
+  if (!is_text || value.kind != Json::Kind::kNumber) return value;
+  Json text;
+  text.kind = Json::Kind::kString;
+  text.text = ScalarText(value);
+  return text;
+}
+
 // One tool of the policy may stand for many of a server, which are no repeats of each other.
 std::string ToolPart(const KeyInputs& inputs) {
+  if (const SameAsRule* const door = DoorOf(inputs)) {
+    std::string part = door->tool;
+    if (!door->called.empty()) AppendPart(part, door->called);
+    return part;
+  }
   if (inputs.body.call_name.empty()) return inputs.tool_name;
   std::string part = inputs.tool_name;
   AppendPart(part, inputs.body.call_name);
@@ -124,9 +147,12 @@ Intent IdentityOf(const KeyInputs& inputs, const Json* body) {
   std::string text;
   text.reserve(kPartsBytes);
   AppendPart(text, "identity");
-  for (const Selector& selector : inputs.tool.identity) {
-    const std::optional<Json> value = Select(selector, values);
-    AppendPart(text, selector.text);
+  const SameAsRule* const door = DoorOf(inputs);
+  const std::vector<Selector>& places = door != nullptr ? door->identity : inputs.tool.identity;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    std::optional<Json> value = Select(places[i], values);
+    if (door != nullptr && value) value = AsAt(door->named[i], std::move(*value));
+    AppendPart(text, door != nullptr ? door->named[i].text : places[i].text);
     AppendPart(text, value ? "present" : "absent");
     AppendPart(text, value ? CanonicalJson(*value) : std::string());
     intent.has_identity = intent.has_identity || value.has_value();

@@ -222,6 +222,7 @@ UndoVerdict OrTakenOn(UndoVerdict verdict, const Event& step, const UndoRule& ru
   values.answer_headers = &answer.response.headers;
   values.answer_body = body ? &*body : nullptr;
   auto question = Render(rule.settled_by->request, values);
+  if (question && !AskAtLink(*rule.settled_by, values, *question)) question = Malformed(kNoLink);
   verdict.phase = Phase::kUncertain;
   if (!question) {
     verdict.detail += ", and cannot be asked whether it is done: ";

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "filters/call/call_values.h"
+#include "filters/call/taken_on.h"
 #include "filters/settle/absence.h"
 
 namespace recourse {
@@ -113,17 +114,11 @@ std::string_view PathOf(std::string_view target) { return target.substr(0, targe
 // by GET only asks at its own path.
 std::optional<std::string> OnBackend(const Backend& backend, const HttpRequest& asked,
                                      std::string link) {
-  const std::string root = backend.scheme + "://" + backend.authority;
-  if (link.starts_with(root + "/")) link.erase(0, root.size());
-  const bool is_path = link.starts_with('/') && !link.starts_with("//");
-  const bool is_inside = link.starts_with(backend.base_path + "/");
-  const bool is_plain = std::ranges::all_of(link, [](char c) { return c > 0x20 && c < 0x7f; }) &&
-                        link.find_first_of("#\\") == std::string::npos &&
-                        link.find("..") == std::string::npos;
-  const bool is_safe =
-      asked.method == "GET" || asked.method == "HEAD" || PathOf(link) == PathOf(asked.target);
-  if (!is_path || !is_inside || !is_plain || !is_safe) return std::nullopt;
-  return link;
+  auto target =
+      TargetOfLink(backend.scheme + "://" + backend.authority, backend.base_path, std::move(link));
+  const bool is_safe = target && (asked.method == "GET" || asked.method == "HEAD" ||
+                                  PathOf(*target) == PathOf(asked.target));
+  return is_safe ? std::move(target) : std::nullopt;
 }
 
 // `asked` with the cursor in its place, instead of the one of the page before.

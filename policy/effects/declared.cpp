@@ -47,7 +47,8 @@ constexpr auto kToolFacts = std::to_array<std::string_view>({"effect",
                                                              "upgrade"});
 constexpr auto kToolWordsOfUser = std::to_array<std::string_view>(
     {"match", "scope", "dedupe_window", "across_traces", "across_window", "on_mismatch", "trace",
-     "breaks_flow", "hold", "redact", "keep_headers", "failed_ttl", "declared", "credentials"});
+     "same_as", "breaks_flow", "hold", "redact", "keep_headers", "failed_ttl", "declared",
+     "credentials"});
 constexpr auto kBackendFacts = std::to_array<std::string_view>(
     {"url", "hosts", "protocol", "persisted", "key_header", "key_at", "key_form", "key_lives",
      "key_scope", "key_hit", "key_answer", "key_after_failure", "repeat_if", "escaped_slash",

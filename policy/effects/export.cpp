@@ -42,6 +42,8 @@ YamlNode FactsOf(const Policy& policy, const Tool& tool, const YamlNode& words) 
 YamlNode BackendsOf(const YamlNode& tree) {
   YamlNode all = MapNodeOf({});
   for (const Member& backend : tree.Find("backends")->members) {
+    const YamlNode* const protocol = backend.value.Find("protocol");
+    if (protocol != nullptr && protocol->text == NameOf(Protocol::kMcp)) continue;
     YamlNode facts = backend.value;
     std::erase_if(facts.members, [](const Member& word) { return !IsBackendFact(word.name); });
     all.members.push_back(MemberOf(backend.name, std::move(facts)));
@@ -98,6 +100,7 @@ std::string OverlayOf(std::string_view title, std::string_view about, const Poli
                       const YamlNode& tree) {
   YamlNode paths = MapNodeOf({});
   for (const Tool& tool : policy.tools) {
+    if (!tool.mcp_names.empty()) continue;  // of another server, which declares them itself
     const YamlNode& words = *tree.Find("tools")->Find(tool.name);
     AddPaths(policy, tool, FactsOf(policy, tool, words), paths);
   }
@@ -118,6 +121,7 @@ std::string McpToolsOf(const Policy& policy, const YamlNode& tree) {
   };
   std::vector<YamlNode> tools;
   for (const Tool& tool : policy.tools) {
+    if (!tool.mcp_names.empty()) continue;
     YamlNode effects = FactsOf(policy, tool, *tree.Find("tools")->Find(tool.name));
     std::vector<YamlNode> calls;
     for (std::string& call : CallsOf(tool)) calls.push_back(TextNodeOf(std::move(call)));

@@ -199,6 +199,16 @@ std::string WhatEnds(const Tool& tool, const ExplainedCall& call, const Explanat
   return text;
 }
 
+// A door has the identity of the tool that it leads to, from its own places.
+void AddDoor(const SameAsRule& door, const CallValues& values, Explanation& out) {
+  for (std::size_t i = 0; i < door.identity.size(); ++i) {
+    const Selector& place = door.identity[i];
+    out.key.push_back(
+        {door.named[i].text, "identity at " + place.text + ": " + Shown(Select(place, values))});
+  }
+  out.notes.push_back("It is a door to " + door.tool + ": equal calls of both are one.");
+}
+
 }  // namespace
 
 void AddKey(const Policy& policy, const Tool& tool, const ExplainedCall& call,
@@ -210,9 +220,10 @@ void AddKey(const Policy& policy, const Tool& tool, const ExplainedCall& call,
                     : is_mcp    ? "the name of the MCP tool and its arguments"
                                 : "method, path, query and the whole body";
   AddOwner(policy, call, values, out);
-  const bool has_identity = std::ranges::any_of(tool.identity, [&](const Selector& selector) {
-    return Select(selector, values).has_value();
-  });
+  const SameAsRule* const door = DoorOf(tool, values);
+  const std::vector<Selector>& identity = door == nullptr ? tool.identity : door->identity;
+  const bool has_identity = std::ranges::any_of(
+      identity, [&](const Selector& selector) { return Select(selector, values).has_value(); });
   if (AddNamedIntent(call, "Recourse-Intent", out)) return;
   const bool key_wins = !has_identity || tool.agent_key == AgentKey::kWins;
   if (key_wins && AddNamedIntent(call, "Idempotency-Key", out)) return;
@@ -220,13 +231,14 @@ void AddKey(const Policy& policy, const Tool& tool, const ExplainedCall& call,
   out.notes.push_back("Its answer is replayed until " + WhatEnds(tool, call, out) + ".");
   AddScope(tool.scope, call, values, has_identity, out);
   if (!has_identity) {
-    if (!tool.identity.empty()) {
+    if (!identity.empty()) {
       out.notes.emplace_back(
           "None of the identity values is in this call, so all arguments count.");
     }
     out.key.push_back({"args", out.fingerprint + ", normalized"});
     return;
   }
+  if (door != nullptr) return AddDoor(*door, values, out);
   for (const Selector& selector : tool.identity) {
     out.key.push_back({selector.text, "identity: " + Shown(Select(selector, values))});
   }

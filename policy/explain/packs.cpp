@@ -10,6 +10,7 @@
 
 #include "policy/language/config_reader.h"
 #include "policy/language/loader.h"
+#include "policy/model/tool_names.h"
 #include "policy/undo/undo_class.h"
 #include "proxy/base/http/http_message.h"
 #include "proxy/base/json/json_object.h"
@@ -34,6 +35,9 @@ std::string CallText(const Tool& tool) {
   std::string text;
   for (const std::string& pattern : tool.patterns) {
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", methods, pattern);
+  }
+  for (const std::string& name : tool.mcp_names) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", kToolsCall, name);
   }
   for (const std::string& field : tool.mutations) {
     text += fmt::format("{}mutation {}", text.empty() ? "" : ", ", field);

@@ -51,6 +51,27 @@ void ReadForm(MapReader& map, KeyRule& rule) {
   }
 }
 
+constexpr std::string_view kSameAsHelp =
+    "accepted: { tool: issues.create, when: 'body#/method == \"create\"', identity: [ body#/owner, "
+    "body#/title ] }, or a list of these";
+
+std::optional<SameAsRule> ReadSameAsRule(MapReader& map) {
+  map.Need("tool", "the tool whose calls these are repeats of");
+  map.Need("identity",
+           "where this door has what that tool's identity names, in the same order: [ body#/owner, "
+           "body#/title ]");
+  SameAsRule rule;
+  rule.tool = map.Text("tool").value_or("");
+  rule.when = ReadConditions(map, "when", Reads::kRequest);
+  for (const LocatedText& item : map.Texts("identity")) {
+    auto place = ReadSelector(item, Reads::kRequest, map.problems());
+    if (place) rule.identity.push_back(std::move(*place));
+  }
+  map.Finish();
+  if (rule.tool.empty() || rule.identity.empty()) return std::nullopt;
+  return rule;
+}
+
 }  // namespace
 
 std::optional<KeyRule> ReadKeyRule(MapReader& map, const KeyRule& base) {
@@ -103,6 +124,27 @@ std::optional<KeyRule> ReadUndoKey(MapReader& undo) {
                           "is about the key at `key_at`, and there is none");
   }
   return undo.Has("key_at") ? std::optional(std::move(rule)) : std::nullopt;
+}
+
+std::vector<SameAsRule> ReadSameAs(MapReader& tool) {
+  const YamlNode* const node = tool.Get("same_as");
+  std::vector<SameAsRule> rules;
+  if (node == nullptr) return rules;
+  const std::string key = tool.KeyOf("same_as");
+  const bool is_list = node->kind == YamlNode::Kind::kList;
+  if (node->kind == YamlNode::Kind::kScalar || (is_list && node->items.empty())) {
+    tool.problems().Error(node->place, key, std::string(kSameAsHelp));
+    return rules;
+  }
+  const auto add = [&](const YamlNode& one, const std::string& at) {
+    MapReader map(one, at, tool.problems());
+    if (auto rule = ReadSameAsRule(map)) rules.push_back(std::move(*rule));
+  };
+  if (!is_list) add(*node, key);
+  for (std::size_t i = 0; is_list && i < node->items.size(); ++i) {
+    add(node->items[i], key + '[' + std::to_string(i) + ']');
+  }
+  return rules;
 }
 
 }  // namespace recourse

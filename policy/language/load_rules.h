@@ -65,6 +65,8 @@ KeyRule ReadBackendKey(MapReader& backend);
 std::optional<KeyRule> ReadKeyRule(MapReader& tool, const KeyRule& base);
 // That of an undo request itself; nullopt: nothing is said of it.
 std::optional<KeyRule> ReadUndoKey(MapReader& undo);
+// The tools that it is a door to; their names are looked up when all are read.
+std::vector<SameAsRule> ReadSameAs(MapReader& tool);
 // "trace", "header:X-Run", "body#/run", ...; nullopt: none of them.
 std::optional<ScopeRule> ParseScope(std::string_view text);
 // A whole number up to `most` under `name`.

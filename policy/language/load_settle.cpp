@@ -236,10 +236,36 @@ std::optional<SettleRule> ReadSettle(MapReader& tool, const Speaks& speaks) {
   return rule;
 }
 
+namespace {
+
+// A monitor that the answer names.
+std::optional<SettledByRule> ReadSettledAt(MapReader& map, const Speaks& speaks) {
+  const std::string text = map.Text("at").value_or("");
+  auto at =
+      ReadSelector({text, map.PlaceOf("at"), map.KeyOf("at")}, Reads::kAnswer, map.problems());
+  const bool is_link = at && at->source != Selector::Source::kAnswerStatus;
+  if (at && (!is_link || speaks.kind != Speaks::Kind::kHttp)) {
+    map.problems().Error(map.PlaceOf("at"), map.KeyOf("at"),
+                         is_link ? "is for paths; of a call by name say what asks: call, graphql"
+                                 : "accepted: where the answer has the link to ask at: "
+                                   "answer.header.Operation-Location, answer.body#/status_url");
+    return std::nullopt;
+  }
+  auto request = ParseRequestLine("GET /");
+  request->source = "GET where " + text + " leads";
+  ReadRequestHeaders(map, *request);
+  auto rule = ReadQuestion(map, std::move(*request));
+  if (rule && at) rule->at = std::move(at);
+  return rule && rule->at ? std::move(rule) : std::nullopt;
+}
+
+}  // namespace
+
 std::optional<SettledByRule> ReadSettledBy(MapReader& tool, const Speaks& speaks) {
   const YamlNode* node = tool.Get("settled_by");
   if (node == nullptr) return std::nullopt;
   MapReader map(*node, tool.KeyOf("settled_by"), tool.problems());
+  if (map.Get("at") != nullptr) return ReadSettledAt(map, speaks);
   return ReadQuestion(map, ReadOwnRequest(map, speaks, Effect::kRead, kQuestionHelp));
 }
 

@@ -51,6 +51,7 @@ void ReadKeyWords(MapReader& map, Tool& tool) {
       tool.identity.push_back(std::move(*selector));
     }
   }
+  tool.same_as = ReadSameAs(map);
   ReadIgnore(map, tool);
   tool.dedupe_window = map.Duration("dedupe_window", Millis(0)).value_or(tool.dedupe_window);
   tool.across_window = map.Duration("across_window", Millis(0)).value_or(tool.across_window);
@@ -199,12 +200,18 @@ void ReadUpgrades(MapReader& map, Tool& tool) {
 // What the tool's backend makes of the paths that are rendered for it.
 void TellTemplates(const PolicyBuilder& draft, Tool& tool) {
   if (tool.backend >= draft.policy.backends.size()) return;  // an error was told
-  const bool keeps = draft.policy.backends[tool.backend].keeps_escaped_slash;
+  const Backend& backend = draft.policy.backends[tool.backend];
+  const bool keeps = backend.keeps_escaped_slash;
+  const auto tell_question = [&](SettledByRule& rule) {
+    rule.request.keeps_escaped_slash = keeps;
+    rule.root = backend.scheme + "://" + backend.authority;
+    rule.base_path = backend.base_path;
+  };
   if (tool.settle) tool.settle->request.keeps_escaped_slash = keeps;
-  if (tool.settled_by) tool.settled_by->request.keeps_escaped_slash = keeps;
-  const auto tell = [keeps](UndoRule& undo) {
+  if (tool.settled_by) tell_question(*tool.settled_by);
+  const auto tell = [&](UndoRule& undo) {
     undo.request.keeps_escaped_slash = keeps;
-    if (undo.settled_by) undo.settled_by->request.keeps_escaped_slash = keeps;
+    if (undo.settled_by) tell_question(*undo.settled_by);
   };
   if (tool.undo) tell(*tool.undo);
   for (UndoRule& other : tool.other_undos) tell(other);

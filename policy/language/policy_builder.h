@@ -84,6 +84,9 @@ void CheckQuotaNames(PolicyBuilder& draft);
 // What `before` keeps, what the undo takes of it, and `only_if`. A part of Validate.
 void CheckBefore(PolicyBuilder& draft, const RouteTable& routes, std::size_t index);
 
+// The tools that `same_as` names. A part of Validate.
+void CheckSameAs(PolicyBuilder& draft, std::size_t index);
+
 // Places of calls and answers that nothing can ever have. A part of Validate.
 void WarnAboutPointers(PolicyBuilder& draft, std::size_t index);
 

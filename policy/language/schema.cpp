@@ -226,6 +226,13 @@ constexpr std::string_view kSchema = R"json({
         "key_hit": { "$ref": "#/$defs/key_hit" },
         "key_answer": { "$ref": "#/$defs/key_answer" },
         "key_after_failure": { "$ref": "#/$defs/key_after_failure" },
+        "same_as": {
+          "oneOf": [
+            { "$ref": "#/$defs/same_as" },
+            { "type": "array", "minItems": 1, "items": { "$ref": "#/$defs/same_as" } }
+          ],
+          "description": "Another tool that it is a door to: their calls are repeats of each other."
+        },
         "agent_key": { "enum": [ "yields", "wins" ], "default": "yields",
           "description": "Whether the agent's Idempotency-Key says more than `identity`." },
         "across_traces": { "enum": [ "if_unanswered", "never", "always", "ask" ],

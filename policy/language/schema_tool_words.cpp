@@ -34,15 +34,30 @@ constexpr std::string_view kSchemaToolWords = R"json(    "settle": {
           "description": "What is not found so long after counts as never done." }
       }
     },
+    "same_as": {
+      "type": "object",
+      "required": [ "tool", "identity" ],
+      "additionalProperties": false,
+      "properties": {
+        "tool": { "$ref": "#/$defs/text", "description": "The tool." },
+        "when": { "$ref": "#/$defs/texts",
+          "description": "Conditions on the call: unless all hold it is its own tool's." },
+        "identity": { "$ref": "#/$defs/texts",
+          "description": "Where it has what that tool's identity names, in the same order." }
+      }
+    },
     "settled_by": {
       "type": "object",
       "required": [ "until" ],
       "oneOf": [
-        { "required": [ "request" ] }, { "required": [ "call" ] }, { "required": [ "graphql" ] }
+        { "required": [ "request" ] }, { "required": [ "at" ] }, { "required": [ "call" ] },
+        { "required": [ "graphql" ] }
       ],
       "dependentRequired": { "arguments": [ "call" ], "variables": [ "graphql" ] },
       "additionalProperties": false,
       "properties": {
+        "at": { "$ref": "#/$defs/text",
+          "description": "Where the answer has the link to ask at: answer.header.Location." },
         "call": { "$ref": "#/$defs/mcp_name", "description": "A read of the same MCP server." },
         "arguments": { "type": "object" },
         "graphql": { "$ref": "#/$defs/text", "description": "A document of one field." },

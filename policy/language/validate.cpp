@@ -384,6 +384,7 @@ void Validate(PolicyBuilder& draft) {
     CheckRedact(draft, i);
     CheckCaptures(draft, i, "identity", tool.identity);
     if (tool.external_ref) CheckCaptures(draft, i, "external_ref", {*tool.external_ref});
+    CheckSameAs(draft, i);
     CheckForbidden(draft, i);
     CheckApproval(draft, i);
     CheckSettle(draft, i);

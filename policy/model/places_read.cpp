@@ -17,6 +17,10 @@ std::vector<Selector> PlacesRead(const Tool& tool) {
   std::vector<Selector> places;
   places.reserve(tool.identity.size() + tool.ignore.size() + 8);
   places = tool.identity;
+  for (const SameAsRule& rule : tool.same_as) {
+    Append(places, rule.identity);
+    for (const Condition& condition : rule.when) places.push_back(condition.left);
+  }
   if (tool.external_ref) places.push_back(*tool.external_ref);
   if (tool.key && tool.key->at.exists() && !tool.key->at.is_in_document()) {
     places.push_back(tool.key->at.AsSelector());

@@ -19,6 +19,15 @@ std::string_view NameOf(Protocol protocol) {
   return "http";
 }
 
+const SameAsRule* DoorOf(const Tool& tool, const CallValues& call) {
+  const auto found = std::ranges::find_if(tool.same_as, [&](const SameAsRule& rule) {
+    return std::ranges::all_of(rule.when, [&](const Condition& condition) {
+      return Evaluate(condition, call).value_or(false);
+    });
+  });
+  return found == tool.same_as.end() ? nullptr : &*found;
+}
+
 const KeyRule& KeyRuleOf(const Tool& tool, const Backend& backend) {
   return tool.key ? *tool.key : KeyRuleOfUndo(nullptr, backend);
 }
@@ -70,6 +79,19 @@ const Tool* Policy::FindTool(std::string_view name) const {
   const auto found = std::find_if(tools.begin(), tools.end(),
                                   [name](const Tool& tool) { return tool.name == name; });
   return found == tools.end() ? nullptr : &*found;
+}
+
+bool Policy::AreDoors(const Tool& tool, std::string_view other) const {
+  if (tool.name == other) return false;
+  const Tool* const there = FindTool(other);
+  if (there == nullptr) return false;
+  const auto leads_to = [](const Tool& door, std::string_view name) {
+    return std::ranges::any_of(door.same_as,
+                               [name](const SameAsRule& rule) { return rule.tool == name; });
+  };
+  return leads_to(tool, other) || leads_to(*there, tool.name) ||
+         std::ranges::any_of(tool.same_as,
+                             [&](const SameAsRule& rule) { return leads_to(*there, rule.tool); });
 }
 
 const Flow* Policy::FlowOf(const Tool& tool) const {

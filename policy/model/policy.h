@@ -96,6 +96,10 @@ struct SettledByRule {
   std::vector<Condition> until;  // over that request's answer: all hold once the write is done
   Millis deadline{10LL * 60'000};
   bool at_its_path = false;  // of an undo: asked where that was sent
+  // Asked where the answer's link leads, which must be to its own backend: the url of that, without
+  // and with the path that it begins with.
+  std::optional<Selector> at{};
+  std::string root{}, base_path{};
 };
 
 struct SettleRule {
@@ -210,6 +214,16 @@ struct EndingTool {
   std::vector<std::string> captures;
 };
 
+// Another door to what another tool does (`same_as`): a call through it has that tool's key.
+struct SameAsRule {
+  std::string tool;
+  std::vector<Condition> when;     // over the call: all must hold; empty: always
+  std::vector<Selector> identity;  // where this door has what that tool's `identity` names
+  // Of that tool, once all are read.
+  std::vector<Selector> named{};
+  std::string called{};  // its name at its server; empty: it has a path
+};
+
 struct Tool {
   std::string name;
   std::size_t backend = 0;            // index into Policy::backends
@@ -237,7 +251,8 @@ struct Tool {
   // Write tools only.
   ScopeRule scope;
   std::vector<Selector> identity;
-  std::optional<KeyRule> key;  // in place of the backend's
+  std::vector<SameAsRule> same_as;  // the first whose `when` holds
+  std::optional<KeyRule> key;       // in place of the backend's
   AgentKey agent_key = AgentKey::kYields;
   std::vector<std::string> ignore;  // JSON pointers
   bool trace_required = false;      // no fall-back to the caller's scope
@@ -275,6 +290,9 @@ struct Tool {
 
   int line = 0;  // where the policy defines it
 };
+
+// The tool that a call of `tool` is a repeat of, or may be; nullptr: its own.
+const SameAsRule* DoorOf(const Tool& tool, const CallValues& call);
 
 // What the backend promises of the keys of that tool's writes. Of unlisted ones, of which nobody
 // knows what they look like, only a field holds.
@@ -375,6 +393,8 @@ class Policy {
   std::unique_ptr<const RouteTable> routes;
 
   const Tool* FindTool(std::string_view name) const;
+  // Whether both are doors to what one tool does, and so have operations in common.
+  bool AreDoors(const Tool& tool, std::string_view other) const;
   // The flow that the tool is named in; nullptr: none. A tool is named in one flow at most.
   const Flow* FlowOf(const Tool& tool) const;
   const Flow* FindFlow(std::string_view name) const;

@@ -18,6 +18,7 @@ import yaml
 from doubles.base import SAME
 
 from support import rawhttp
+from support.mcp_wire import Modern
 from support.recourse import ROOT, WAIT_MAX, Recourse, run_cli
 from support.waiting import lasts, wait_until
 
@@ -40,6 +41,25 @@ def cases(wanted=lambda case: not case.asks):
     )
 
 
+class Called:
+    """The answer to a call of a tool, with the status that it would have in HTTP."""
+
+    def __init__(self, answer):
+        if answer.cut or not answer.body:
+            raise rawhttp.Cut("no result", answer.body)
+        self.outcome = answer.headers.get("recourse-outcome")
+        self.replayed = answer.headers.get("idempotent-replayed") == "true"
+        self.status, self.body = answer.status, answer.body
+        if answer.status == 200:
+            result = answer.final().get("result", {"isError": True})
+            self.body = json.dumps(result)
+            is_good = not result.get("isError") or self.outcome == "executed"
+            self.status = 200 if is_good else 409
+
+    def __repr__(self):
+        return f"<{self.status} {self.outcome} {self.body}>"
+
+
 class Write:
     """One call of a pack's tool in a trace of its own."""
 
@@ -53,12 +73,15 @@ class Write:
 
     def fill(self, text):
         for name, value in {**self.names, "token": self.token}.items():
-            text = text.replace(f"${name}", value)
+            text = text.replace(f'"${name}#"', value).replace(f"${name}", value)
         return text
 
     def send(self):
         case = self.case
         method, path = case.request.split(" ", 1)
+        if method == "tools/call":
+            return self.world.call(case, path, json.loads(self.fill(json.dumps(case.body))),
+                                   rawhttp.traced(self.trace))  # fmt: skip
         headers = {**rawhttp.traced(self.trace), "Authorization": TOKEN, "User-Agent": "agent"}
         headers |= case.headers
         body = case.body
@@ -140,6 +163,13 @@ class World:
         backend = self.backend(case)
         return backend.get("hosts", [urllib.parse.urlsplit(backend["url"]).netloc])[0]
 
+    def call(self, case, tool, arguments, headers):
+        """A call of a tool of the pack's MCP server."""
+        path = urllib.parse.urlsplit(self.backend(case)["url"]).path
+        client = Modern(f"http://127.0.0.1:{self.recourse.port}{path}")
+        fields = {**headers, "Authorization": TOKEN, "Host": self.host_of(case)}
+        return Called(client.call(tool, arguments, headers=fields))
+
     def settled_by(self, case):
         tool, backend = self.tool(case), self.backend(case)
         if tool.get("settle", "none") != "none":
@@ -187,6 +217,14 @@ def test_every_write_of_a_pack_has_a_case(pack):
     tools = yaml.safe_load(pack.read_text())["tools"]
     writes = {name for name, tool in tools.items() if tool["effect"] == "write"}
     assert writes == {case.tool for case in DOUBLES[pack.stem].CASES}
+
+
+@pytest.mark.parametrize("pack", PACKS, ids=lambda path: path.stem)
+def test_whatever_is_read_before_a_write_is_put_back_in_a_case(pack):
+    tools = yaml.safe_load(pack.read_text())["tools"]
+    kept = {name for name, tool in tools.items() if "before" in tool}
+    cases = [case for case in DOUBLES[pack.stem].CASES if case.undone == SAME and not case.parks]
+    assert kept <= {case.tool for case in cases}
 
 
 @cases()

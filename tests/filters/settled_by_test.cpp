@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/filters/saga_shop.h"
 
@@ -91,6 +93,94 @@ TEST(SettledByTest, AfterItsDeadlineItIsUnknownUntilItIsFoundDone) {
   world.upstream.probe = [](const HttpRequest&) { return Completed(); };
   EXPECT_EQ(Import(world).Field("Recourse-Outcome"), "executed");
   EXPECT_EQ(world.upstream.writes.size(), 1U);
+}
+
+constexpr const char* kAtItsLink = R"(
+version: 1
+backends:
+  desk: { url: "http://desk.test/api", hosts: [ desk.test ], timeout: 60s }
+tools:
+  tickets.import:
+    match: POST desk /imports
+    effect: write
+    identity: [ body#/batch ]
+    settled_by: { at: answer.header.Location, until: answer.body#/status == "completed" }
+    undo: none
+    reason: r
+)";
+
+TEST(SettledByTest, ItIsAskedWhereTheAnswerLeads) {
+  for (const char* const link : {"http://desk.test/api/jobs/7?x=1", "/api/jobs/7?x=1"}) {
+    World world(kAtItsLink);
+    Begin(world).upstream.otherwise = Respond(202, "{}", {{"Location", link}});
+    EXPECT_EQ(Import(world).Field("Recourse-Outcome"), "pending") << link;
+    world.upstream.probe = [](const HttpRequest&) { return Completed(); };
+    world.loop.RunFor(Millis(60'000));
+    ASSERT_FALSE(world.upstream.probes.empty()) << link;
+    EXPECT_EQ(world.upstream.probes[0].request.target, "/api/jobs/7?x=1") << link;
+    EXPECT_EQ(world.Events().back().phase, Phase::kSucceeded) << link;
+  }
+}
+
+TEST(SettledByTest, NobodyElseIsAskedHoweverTheAnswerLeadsThere) {
+  for (const char* const link :
+       {"", "http://other.test/api/jobs/7", "http://desk.test:81/api/jobs/7", "//other.test/api/j",
+        "http://desk.test.evil/api/jobs", "http://desk.test@evil/api/jobs", "/admin/jobs",
+        "/api/../admin", "/api/%2E%2e/admin", "/api/jobs#x", "/api\\jobs", "jobs/7",
+        "https://desk.test/api/jobs/7"}) {
+    World world(kAtItsLink);
+    Headers fields;
+    if (*link != '\0') fields.emplace_back("Location", link);
+    Begin(world).upstream.otherwise = Respond(202, "{}", fields);
+    (void)Import(world);
+    world.loop.RunFor(Millis(60'000));
+    EXPECT_TRUE(world.upstream.probes.empty()) << link;
+    EXPECT_EQ(world.Events().back().phase, Phase::kUncertain) << link;
+    EXPECT_TRUE(world.Events().back().detail.contains("cannot be asked")) << link;
+  }
+}
+
+// Says that it is done, and proves nothing.
+std::vector<std::pair<std::string, Step>> NoProofs() {
+  const std::string done = R"({"status":"completed","results":[{"id":"t9"}]})";
+  Step cut = Completed();
+  cut.answer.body_complete = false;
+  Step over = Completed();
+  over.answer.over_cap = true;
+  return {{"cached", Respond(200, done, {{"Age", "1"}})},
+          {"accepted", Respond(202, done)},
+          {"somebody else's", Respond(203, done)},
+          {"partial", Respond(206, done)},
+          {"an error", Respond(500, done)},
+          {"no right", Respond(401, done)},
+          {"a page", Respond(200, done, {{"Content-Type", "text/html"}})},
+          {"cut", cut},
+          {"too large", over}};
+}
+
+TEST(SettledByTest, WhatIsCachedPartialOrCutSaysNothing) {
+  for (const auto& [what, step] : NoProofs()) {
+    World world(kPolicy);
+    (void)Import(Begin(world));
+    world.upstream.probe = [&](const HttpRequest&) { return step; };
+    world.loop.RunFor(Millis(120'000));
+    EXPECT_EQ(world.Events().back().phase, Phase::kUncertain) << what;
+    EXPECT_EQ(Import(world).Field("Recourse-Outcome"), "pending") << what;
+    world.upstream.probe = [](const HttpRequest&) { return Completed(); };
+    world.loop.RunFor(Millis(120'000));
+    EXPECT_EQ(world.Events().back().phase, Phase::kSucceeded) << what;
+    EXPECT_EQ(world.Events().back().external_ref, "t9") << what;
+  }
+}
+
+TEST(SettledByTest, AnAgeOfZeroIsNoAge) {
+  World world(kPolicy);
+  (void)Import(Begin(world));
+  world.upstream.probe = [](const HttpRequest&) {
+    return Respond(200, R"({"status":"completed"})", {{"Age", "0"}});
+  };
+  world.loop.RunFor(Millis(120'000));
+  EXPECT_EQ(world.Events().back().phase, Phase::kSucceeded);
 }
 
 TEST(SettledByTest, WhatCannotBeAskedIsUnknown) {
@@ -196,6 +286,51 @@ TEST(UndoSettledByTest, AfterItsDeadlineAHumanDecidesAndIsNotAskedOfOneThatIsDon
   world.loop.RunFor(Millis(60'000));
   EXPECT_EQ(world.PhaseOf(), FlowPhase::kUndone);
   EXPECT_EQ(world.upstream.writes.size(), 2U) << "it was done, so nothing is sent again";
+}
+
+TEST(UndoSettledByTest, WhatIsCachedPartialOrCutSaysNothing) {
+  for (const auto& [what, step] : NoProofs()) {
+    UndoneLater world;
+    world.upstream.probe = [&](const HttpRequest&) { return step; };
+    world.loop.RunFor(Millis(120'000));
+    EXPECT_EQ(world.PhaseOf(), FlowPhase::kUndoing) << what;
+    EXPECT_EQ(world.StepPhase(0), Phase::kSucceeded) << what;
+    world.upstream.probe = [](const HttpRequest&) { return Completed(); };
+    world.loop.RunFor(Millis(120'000));
+    EXPECT_EQ(world.PhaseOf(), FlowPhase::kUndone) << what;
+  }
+}
+
+// What is deleted later is gone when nobody knows it any more.
+constexpr const char* kGoneLater = R"(
+version: 1
+backends:
+  shop: { url: "http://shop.test:8080", hosts: [ shop.test ] }
+tools:
+  order:
+    match: POST shop /orders
+    effect: write
+    identity: [ body#/ref ]
+    external_ref: answer.body#/id
+    undo:
+      request: "DELETE /orders/{external_ref}"
+      settled_by: { request: GET, until: answer.status == 404 }
+)";
+
+TEST(UndoSettledByTest, AGatewaysPageIsNoProofThatAnythingIsGone) {
+  Checkout world(DraftOf(kGoneLater));
+  world.instead.emplace("DELETE", Respond(202, "{}"));
+  world.upstream.probe = [](const HttpRequest&) {
+    return Respond(404, "<html>no route</html>", {{"Content-Type", "text/html"}});
+  };
+  (void)world.Call(Write("orders"));
+  world.StartFlows();
+  ASSERT_TRUE(world.Act(FlowAction::Kind::kCancel).has_value());
+  world.loop.RunFor(Millis(60'000));
+  EXPECT_EQ(world.PhaseOf(), FlowPhase::kUndoing);
+  world.upstream.probe = [](const HttpRequest&) { return Respond(404, ""); };
+  world.loop.RunFor(Millis(120'000));
+  EXPECT_EQ(world.PhaseOf(), FlowPhase::kUndone);
 }
 
 TEST(UndoSettledByTest, WhatCannotBeAskedIsForAHuman) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <vector>
 
 #include "policy/effects/declared.h"
 #include "policy/effects/export.h"
@@ -50,13 +51,25 @@ void Normalize(YamlNode& tool) {
   }
 }
 
+// An MCP server declares its tools itself.
+bool IsOfMcp(const YamlNode::Member& member) {
+  const YamlNode* const protocol = member.value.Find("protocol");
+  const YamlNode* const match = member.value.Find("match");
+  const bool calls = match != nullptr &&
+                     (match->text.starts_with("tools/call ") ||
+                      (!match->items.empty() && match->items[0].text.starts_with("tools/call ")));
+  return calls || (protocol != nullptr && protocol->text == "mcp");
+}
+
 // Which backends and tools are not the same, and how many there are.
 std::string Difference(const YamlNode& before, const YamlNode& after) {
   std::string out;
   for (const char* section : {"backends", "tools"}) {
     const YamlNode* const other = after.Find(section);
     if (other == nullptr) return std::string("no ") + section;
-    for (const YamlNode::Member& member : before.Find(section)->members) {
+    std::vector<YamlNode::Member> members = before.Find(section)->members;
+    std::erase_if(members, IsOfMcp);
+    for (const YamlNode::Member& member : members) {
       YamlNode a = member.value;
       const YamlNode* const found = other->Find(member.name);
       YamlNode b = found == nullptr ? YamlNode() : *found;
@@ -64,7 +77,7 @@ std::string Difference(const YamlNode& before, const YamlNode& after) {
       Normalize(b);
       if (!IsSameNode(a, b)) out += member.name + " ";
     }
-    if (before.Find(section)->members.size() != other->members.size()) out += "other number of ";
+    if (members.size() != other->members.size()) out += "other number of ";
   }
   return out;
 }

@@ -61,6 +61,7 @@ std::string Document(const std::string& definition, const std::string& inside) {
       {"undo", tool + "undo: { request: \"DELETE /t\", " + inside + " } } }\n"},
       {"secret",
        tool + "undo: { request: \"DELETE /t\", credentials: { X: { " + inside + " } } } } }\n"},
+      {"same_as", tool + "same_as: { " + inside + " } } }\n"},
       {"settled_by", tool + "settled_by: { " + inside + " } } }\n"},
       {"backend_secret", "version: 1\nbackends: { b: { url: \"https://b\", credentials: { X: { " +
                              inside + " } } } }\n"},

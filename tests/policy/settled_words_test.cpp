@@ -41,12 +41,29 @@ TEST(SettledByWordsTest, WhatCannotBeIsAnErrorWithItsPlace) {
        "has no capture {x}"},
       {", settled_by: { request: \"GET /j\", until: body#/done }", "answer.body#/pointer"},
       {", settled_by: { request: \"GET /j\", until: answer.body#/d, for: 3s }", "for"},
+      {", settled_by: { at: answer.status, until: answer.body#/d }",
+       "where the answer has the link to ask at"},
+      {", settled_by: { at: body#/a, until: answer.body#/d }", "this looks at the answer"},
+      {", settled_by: { at: answer.header.Location }", "conditions on its answer"},
+      {", settled_by: { at: answer.header.Location, request: \"GET /j\", until: answer.body#/d }",
+       "request"},
   };
   for (const auto& [tool, problem] : cases) {
     const auto loaded = Load("", tool);
     EXPECT_FALSE(loaded.ok()) << tool;
     EXPECT_THAT(ProblemsOf(loaded), HasSubstr(problem)) << tool;
   }
+}
+
+TEST(SettledByWordsTest, MayAskWhereTheAnswerLeads) {
+  const auto loaded = Load(
+      "", ", settled_by: { at: answer.header.Location, until: 'answer.body#/status == \"done\"' }");
+  ASSERT_TRUE(loaded.ok()) << ProblemsOf(loaded);
+  const SettledByRule& rule = *loaded.policy->tools[0].settled_by;
+  ASSERT_TRUE(rule.at);
+  EXPECT_EQ(rule.at->name, "Location");
+  EXPECT_EQ(rule.root, "https://b");
+  EXPECT_EQ(rule.request.source, "GET where answer.header.Location leads");
 }
 
 TEST(SettledByWordsTest, StandsInAnUndoToo) {

@@ -11,17 +11,18 @@
 Lists may lag for all that is published."""
 
 from doubles.base import Case, Double, Refused, route
+from doubles.github_mcp import McpDoor, mcp_cases
 
 REPO = "/repos/([^/]+/[^/]+)"
 ACME = "/repos/acme/shop"
 
 
-class GitHub(Double):
+class GitHub(McpDoor, Double):
     too_many = (403, {"message": "You have exceeded a secondary rate limit"}, {"Retry-After": "1"})
     volatile = ("updated_at",)
 
     def check(self, call):
-        if not call.headers.get("User-Agent"):
+        if not call.headers.get("User-Agent") and call.path != "/mcp/":
             raise Refused(403, {"message": "Request forbidden by administrative rules."})
         if not call.headers.get("Authorization", "").startswith("Bearer "):
             raise Refused(401, {"message": "Requires authentication"})
@@ -308,4 +309,5 @@ CASES = [
          given=A_MILESTONE, foreign=changes("milestone ", title="Theirs")),
     Case("github.workflow.dispatch", f"POST {ACME}/actions/workflows/$token/dispatches",
          {"ref": "main"}, undone=None),
+    *mcp_cases(AN_ISSUE, A_PULL, a_label),
 ]  # fmt: skip

@@ -1,5 +1,7 @@
 """Microsoft Graph v1.0 (microsoftgraph/microsoft-graph-docs-contrib): ids change with moves; 404
-ErrorItemNotFound for what is gone."""
+ErrorItemNotFound for what is gone. Copies of OneNote answer 202 with Operation-Location, whose
+status is running, then completed, with the resourceId of the copy (page-copytosection,
+onenoteoperation); a team is archived some time after the 202 (team-archive)."""
 
 from doubles.base import Case, Double, Kind, Refused, route
 
@@ -14,9 +16,14 @@ class Graph(Double):
         Kind(f"{ME}/events", "event", gone=GONE),
         Kind(f"{ME}/mailFolders", "folder", gone=GONE),
         Kind(f"{ME}/calendars", "calendar", gone=GONE),
+        Kind(f"{ME}/onenote/pages", "page", gone=GONE),
     )  # fmt: skip
     volatile = ("changeKey", "id", "name")
     too_many = (429, {"error": {"code": "TooManyRequests"}}, {"Retry-After": "1"})
+
+    def __init__(self):
+        self.jobs = {}  # what was taken on: how many questions from now it is done, and how
+        super().__init__()
 
     def touch(self, thing):
         thing["changeKey"] = str(self.number())
@@ -42,6 +49,47 @@ class Graph(Double):
         message = {**message, "id": name, "parentFolderId": call.json()["destinationId"]}
         return 201, self.add(f"message {name}", "move", **message)
 
+    def goes_on(self, name):
+        """Whether it is done by now; each question brings it nearer."""
+        job = self.jobs.get(name)
+        if job is None:
+            return True
+        job[0] -= 1
+        if job[0] >= 0:
+            return False
+        job[1]()
+        job[1] = lambda: None
+        return True
+
+    @route(f"POST {ME}/onenote/(page|section)s/([^/]+)/copyTo(?:Section|Notebook)")
+    def copy(self, call, kind, name):
+        original, copied = self.things.get(f"{kind} {name}"), f"x{self.number()}"
+        if original is None:
+            raise Refused(*GONE)
+        made = {**original, "id": copied, "parent": call.json()["id"]}
+        self.jobs[copied] = [self.slow, lambda: self.things.update({f"{kind} {copied}": made})]
+        self.happened("copy")
+        return 202, None, {"Operation-Location": f"{self.url}{ME}/onenote/operations/{copied}"}
+
+    @route(f"GET {ME}/onenote/operations/([^/]+)")
+    def operation(self, _, copied):
+        done = {"status": "completed", "resourceId": copied}
+        return 200, {"id": copied, **(done if self.goes_on(copied) else {"status": "running"})}
+
+    @route("POST /v1.0/teams/([^/]+)/(archive|unarchive)")
+    def archive(self, _, name, verb):
+        team = self.things.get(f"team {name}")
+        if team is None:
+            raise Refused(*GONE)
+        self.jobs[name] = [self.slow, lambda: team.update(isArchived=verb == "archive")]
+        self.happened("archive")
+        return 202, None, {"Location": f"/teams('{name}')/operations('o1')"}
+
+    @route("GET /v1.0/teams/([^/]+)")
+    def team(self, _, name):
+        self.goes_on(name)
+        return 200, self.things[f"team {name}"]
+
     def state(self):
         """Names change with moves, which is no matter."""
         with self.lock:
@@ -62,6 +110,12 @@ def there(kind, **members):
 
 A_MESSAGE = there("message", subject="Old", body=OLD, parentFolderId="inbox")
 AN_EVENT = there("event", subject="Old", start={"dateTime": "1"}, end={"dateTime": "2"}, body=OLD)
+
+
+A_PAGE = there("page", title="Old")
+A_SECTION = there("section", displayName="Old")
+A_TEAM = there("team", isArchived=False)
+AN_OLD_TEAM = there("team", isArchived=True)
 
 
 def theirs(kind):
@@ -90,4 +144,12 @@ CASES = [
          foreign=theirs("event")),
     Case("graph.folder.create", f"POST {ME}/mailFolders", {"displayName": "$token"}),
     Case("graph.calendar.create", f"POST {ME}/calendars", {"name": "$token"}),
+    Case("graph.page.copy", f"POST {ME}/onenote/pages/$id/copyToSection", {"id": "$token"},
+         given=A_PAGE, later="write"),
+    Case("graph.section.copy", f"POST {ME}/onenote/sections/$id/copyToNotebook",
+         {"id": "$token"}, given=A_SECTION, undone=None, later="write"),
+    Case("graph.team.archive", "POST /v1.0/teams/$id/archive", given=A_TEAM, undone=None,
+         later="write"),
+    Case("graph.team.unarchive", "POST /v1.0/teams/$id/unarchive", given=AN_OLD_TEAM,
+         undone=None, later="write"),
 ]  # fmt: skip
