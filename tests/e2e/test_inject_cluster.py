@@ -200,6 +200,29 @@ def test_a_pod_whose_namespace_lacks_what_it_mounts_is_refused_with_the_names(tm
         assert running.review(pod(inject=None))["allowed"]
 
 
+# The name of the Service leads here.
+HERE = """
+import socket
+real = socket.getaddrinfo
+socket.getaddrinfo = lambda _, *more, **others: real("127.0.0.1", *more, **others)
+"""
+
+
+def test_helm_test_is_content_with_an_injector_that_misses_what_sidecars_mount(tmp_path):
+    out, api = cluster(tmp_path)
+    with api, own_injector(tmp_path / "one", api, out) as running:
+        trusting(running, api)
+        (tmp_path / "ca.crt").write_text(running.authority)
+        script = out.one("ConfigMap", "-test-inject")["data"]["inject.py"]
+        asked = subprocess.run(
+            [sys.executable, "-c", HERE + script.replace("/run/injector", str(tmp_path))],
+            env={"URL": f"https://{HOST}:{running.ports['listen']}/mutate"},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    assert asked.returncode == 0, asked.stderr
+    assert "helm-test has no ConfigMap recourse-policy and no Secret recourse-admin" in asked.stdout
+
+
 def test_a_workload_is_told_what_its_pods_will_lack_and_never_refused_for_it(tmp_path):
     """It may be applied before what it needs."""
     out, api = cluster(tmp_path, {"injector": {"workloads": "refuse"}})
