@@ -5,6 +5,7 @@ that are the chart's own; bad questions."""
 import base64
 import copy
 import functools
+import re
 import ssl
 import sys
 
@@ -87,6 +88,7 @@ def test_a_pod_gets_what_a_chart_would_have_included(name, running):
         assert named(spec["volumes"], token["name"])["downwardAPI"] == {"items": []}
     assert {**agent, "env": 0} == {**before, "env": 0}, "nothing else of the agent changed"
     assert made["metadata"]["labels"]["recourse.dev/sidecar"] == "shop-recourse"
+    assert re.fullmatch("[0-9a-f]{12}", made["metadata"]["labels"]["recourse.dev/template"])
     assert asked["metadata"].get("labels", {}).items() <= made["metadata"]["labels"].items()
     assert spec["securityContext"] == {"fsGroup": 19080, "fsGroupChangePolicy": "OnRootMismatch"}
     assert spec["terminationGracePeriodSeconds"] == 60

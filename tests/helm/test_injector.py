@@ -324,11 +324,22 @@ def test_it_adds_what_charts_include():
     assert added["imagePullSecrets"] == pod["spec"]["imagePullSecrets"] == [{"name": "registry"}]
     own = ("SHOP", "EVERY_SECONDS")
     assert added["agentEnv"] == [one for one in agent["env"] if one["name"] not in own]
+    assert added["labels"].pop("recourse.dev/template")
     assert added["labels"].items() <= pod["metadata"]["labels"].items()
     assert added["securityContext"].items() <= pod["spec"]["securityContext"].items()
     grace = pod["spec"]["terminationGracePeriodSeconds"]
     assert (added["version"], added["terminationGracePeriodSeconds"]) == (1, grace)
     assert added["ledger"] == "pvc" and added["agentVolumeMounts"] == []
+
+
+def test_pods_say_of_which_template_they_are():
+    seen = set()
+    for values in ({}, {"image": {"tag": "9"}}, {"logLevel": "debug"}, {"injector": {"replicas": 3}}):
+        out = render(BASE, values)
+        label = out.one("ConfigMap", "-injector")["metadata"]["labels"]["recourse.dev/template"]
+        assert template_of(out)["labels"]["recourse.dev/template"] == label
+        seen.add(label)
+    assert len(seen) == 3, "how many injectors there are changes no pod"
 
 
 def test_a_ledger_that_goes_with_its_pod_is_of_the_size_and_class_of_the_values():
@@ -359,6 +370,8 @@ def test_prometheus_finds_injected_pods_in_every_namespace_and_the_injectors():
     sidecars, injectors = rendered(OURS).all("PodMonitor")
     assert sidecars["spec"]["namespaceSelector"] == {"any": True}
     labels = template_of(rendered(OURS))["labels"]
+    assert sidecars["spec"]["podTargetLabels"] == ["recourse.dev/template"]
+    del labels["recourse.dev/template"]
     assert sidecars["spec"]["selector"]["matchLabels"] == labels
     wanted = injectors["spec"]["selector"]["matchLabels"].items()
     found = [name for name, pod in rendered(OURS).pods()
