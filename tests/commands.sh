@@ -232,6 +232,15 @@ cmd_fleet() {
     "$PYTHON" tests/fleet "$@"
 }
 
+cmd_kube() {
+  install_packages "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}" "${KUBE_PACKAGES[@]}"
+  install_node
+  install_npm_packages "$HELM_DIR"
+  build dev recourse
+  exec env PYTHONDONTWRITEBYTECODE=1 RECOURSE_BIN="$PWD/build/dev/recourse" \
+    "$PYTHON" tests/kube "$@"
+}
+
 # Processes are killed in these tests, so each counts into a file that it maps, and many into one.
 cmd_coverage() {
   install_test_packages

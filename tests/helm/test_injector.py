@@ -333,8 +333,8 @@ def test_it_adds_what_charts_include():
 
 
 def test_pods_say_of_which_template_they_are():
-    seen = set()
-    for values in ({}, {"image": {"tag": "9"}}, {"logLevel": "debug"}, {"injector": {"replicas": 3}}):
+    seen, others = set(), {"injector": {"replicas": 3}}
+    for values in ({}, {"image": {"tag": "9"}}, {"logLevel": "debug"}, others):
         out = render(BASE, values)
         label = out.one("ConfigMap", "-injector")["metadata"]["labels"]["recourse.dev/template"]
         assert template_of(out)["labels"]["recourse.dev/template"] == label

@@ -1,0 +1,110 @@
+"""`./dev kube`: the chart, the injector and the image in a real Kubernetes on this machine.
+
+Needs root, and in RECOURSE_KUBE_BIN the programs kube-apiserver, kube-controller-manager,
+kube-scheduler and kubelet, as Kubernetes releases them (1.33 or newer).
+"""
+
+import argparse
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+import admission  # noqa: E402
+import life  # noqa: E402
+from programs import run, wait_until  # noqa: E402
+from real_cluster import PARTS, Cluster  # noqa: E402
+
+HOME = "RECOURSE_KUBE_HOME"  # set for the process in namespaces of its own
+# When it ends, the kernel ends all processes, containers, mounts and networks.
+ALONE = ("unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc")
+# Where containerd, the kubelet and CNI plugins keep what outlives them.
+STATE = ("/run", "/var/lib/cni", "/var/lib/kubelet", "/var/log")
+
+
+class Report:
+    def __init__(self):
+        self.passed, self.failed, self.begun = 0, 0, time.monotonic()
+
+    def __call__(self, name, wrong):
+        now = time.monotonic()
+        mark, name = "FAILED" if wrong else "ok", name.replace("_", " ")
+        print(f"{mark:6} {name} ({now - self.begun:.0f} s)", flush=True)
+        if wrong:
+            print(f"       {wrong}", flush=True)
+        self.begun = now
+        self.failed += bool(wrong)
+        self.passed += not wrong
+
+    def live(self, cluster, cases):
+        for case in cases:
+            try:
+                case(cluster)
+                self(case.__name__, "")
+            except AssertionError as error:
+                self(case.__name__, str(error))
+
+
+def play(wanted):
+    for one in STATE:
+        os.makedirs(one, exist_ok=True)
+        run("mount", "-t", "tmpfs", "tmpfs", one)
+    report = Report()
+    cluster = Cluster(os.environ["RECOURSE_KUBE_BIN"], os.environ["RECOURSE_BIN"],
+                      pathlib.Path(os.environ[HOME]))  # fmt: skip
+    print(f"Kubernetes {cluster.version()}", flush=True)
+    report.live(cluster, life.BEFORE)
+    admission.play(cluster, report, wanted.record)
+    if not wanted.admission:
+        report.live(cluster, life.AFTER)
+    print(f"{report.passed} passed, {report.failed} failed", flush=True)
+    return 1 if report.failed else 0
+
+
+def remove_cgroups(name):
+    """Those of the containers, whose processes have been killed."""
+    for top in pathlib.Path("/sys/fs/cgroup").glob(f"**/{name}"):
+        for folder in [*sorted(top.glob("**/"), reverse=True)]:
+            wait_until(lambda folder=folder: is_removed(folder), f"{folder} is in use")
+
+
+def is_removed(folder):
+    try:
+        folder.rmdir()
+    except FileNotFoundError:
+        pass
+    except OSError:
+        return False
+    return True
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="./dev kube", description=__doc__)
+    parser.add_argument("--record", action="store_true", help="keep what the API server asked")
+    parser.add_argument("--admission", action="store_true", help="end after what is asked there")
+    wanted = parser.parse_args()
+    if HOME in os.environ:
+        sys.exit(play(wanted))
+    programs = pathlib.Path(os.environ.get("RECOURSE_KUBE_BIN") or "")
+    missing = [one for one in PARTS if not os.access(programs / one, os.X_OK)]
+    if missing:
+        raise SystemExit(f"RECOURSE_KUBE_BIN names no folder with {', '.join(missing)}")
+    if os.geteuid() != 0:
+        raise SystemExit("./dev kube makes namespaces and containers: run it as root")
+    # On a disk: layers of images and ledgers need one.
+    with tempfile.TemporaryDirectory(prefix="recourse-kube-", dir="/var/tmp") as home:
+        try:
+            done = subprocess.run([*ALONE, sys.executable, __file__, *sys.argv[1:]], check=False,
+                                  env={**os.environ, HOME: home})  # fmt: skip
+        finally:
+            remove_cgroups(pathlib.Path(home).name)
+    sys.exit(done.returncode)
+
+
+if __name__ == "__main__":
+    main()

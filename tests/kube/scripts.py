@@ -1,0 +1,46 @@
+"""What runs in the pods of life.py: a slow shop and its agent, each `python3 -c SCRIPT`."""
+
+# Each POST waits until somebody asks for /release.
+SHOP = """
+import http.server, threading
+released = threading.Event()
+class Shop(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def answer(self, status):
+        self.send_response(status)
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"{}")
+    def do_GET(self):
+        if self.path == "/release":
+            released.set()
+        self.answer(200)
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        print("asked", flush=True)
+        released.wait()
+        self.answer(201)
+    def log_message(self, *_):
+        pass
+http.server.ThreadingHTTPServer(("", 8080), Shop).serve_forever()
+"""
+
+# It is told to end while its call runs, and waits for the answer.
+CALLER = """
+import signal, urllib.request
+signal.signal(signal.SIGTERM, lambda *_: print("told to end", flush=True))
+asked = urllib.request.Request("http://slow/orders", b"{}", {"Content-Type": "application/json",
+    "traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"})
+print("answered", urllib.request.urlopen(asked, timeout=300).status, flush=True)
+"""
+
+# One call: its url, body and traceparent; prints whether it is a replay, and the answer.
+CALL = """
+import sys, urllib.request
+url, body, trace = sys.argv[1:]
+asked = urllib.request.Request(url, body.encode() or None,
+                               {"Content-Type": "application/json", "traceparent": trace})
+with urllib.request.urlopen(asked, timeout=60) as answer:
+    print(answer.headers.get("Idempotent-Replayed", "false"), answer.read().decode())
+"""
+IDLE = "import signal; signal.signal(signal.SIGTERM, lambda *_: exit(0)); signal.pause()"
