@@ -212,6 +212,28 @@ def a_ca_that_somebody_took_away_is_written_again(cluster):
     run(cluster, "after", IDLE, annotations=EMPTY_DIR)
 
 
+def pods_of_an_older_template_are_found(cluster):
+    run(cluster, "older", IDLE, annotations=EMPTY_DIR)
+    install(cluster, "recourse", SYSTEM, {**INJECTOR, "logLevel": "debug"})
+    own = cluster.get("configmap", "recourse-recourse-injector", "-n", SYSTEM)["metadata"]["labels"]
+    version = own["recourse.dev/template"]
+
+    def newest():
+        run(cluster, "newest", IDLE, annotations=EMPTY_DIR)
+        made = cluster.get("pod", "newest", "-n", INJECTED)["metadata"]["labels"]
+        if made["recourse.dev/template"] == version:
+            return True
+        cluster.kubectl("delete", "pod", "newest", f"--namespace={INJECTED}")
+        return False
+
+    # Injectors take a new template when the kubelet has written it.
+    cluster.await_true(newest)
+    older = f"--selector=recourse.dev/template,recourse.dev/template!={version}"
+    found = cluster.get("pods", "--all-namespaces", older)["items"]
+    names = {one["metadata"]["name"] for one in found}
+    assert "older" in names and "newest" not in names, names
+
+
 def while_no_injector_answers_no_pod_that_asks_starts_and_others_do(cluster):
     injectors = "deployment/recourse-recourse-injector"
     scale = ["scale", injectors, f"--namespace={SYSTEM}"]
@@ -248,6 +270,7 @@ AFTER = [
     redirect_leads_an_agent_that_knows_no_proxy,
     redirect_by_the_node_leads_agents_of_a_restricted_namespace,
     a_ca_that_somebody_took_away_is_written_again,
+    pods_of_an_older_template_are_found,
     while_no_injector_answers_no_pod_that_asks_starts_and_others_do,
     without_the_chart_the_guard_stays,
 ]  # fmt: skip
