@@ -30,6 +30,7 @@ struct StreamScript {
   Millis then_after{0};
   std::optional<Error> refuses{};         // to be connected to
   std::size_t takes = std::string::npos;  // bytes of the request; the rest has to wait
+  UpstreamStream::Sight sight = UpstreamStream::Sight::kQuiet;  // before anything is sent
 };
 
 class ScriptedStreams final : public UpstreamStreams {
@@ -134,7 +135,7 @@ class ScriptedStreams final : public UpstreamStreams {
       co_return Result<void>();
     }
     const PeerText& peer() const override { return peer_; }
-    Sight Look() override { return Sight::kQuiet; }
+    Sight Look() override { return state_->script.sight; }
     std::optional<Error> Refusal() const override { return std::nullopt; }
     void Arm(MonoTime until) override {
       state_->deadline = until;
@@ -148,8 +149,9 @@ class ScriptedStreams final : public UpstreamStreams {
       if (!state_->began) state_->began = state_->loop.now();
       std::string& sent = state_->exchanged.sent;
       for (const std::string_view part : parts) sent.append(part);
-      sent_ = {.whole = sent.size() <= state_->script.takes, .any = true};
-      sent.resize(std::min(sent.size(), state_->script.takes));
+      const std::size_t takes = state_->script.takes;
+      sent_ = {.whole = sent.size() <= takes, .any = takes > 0};
+      sent.resize(std::min(sent.size(), takes));
       return sent_.whole;
     }
     Sent EndSend() override { return sent_; }

@@ -20,6 +20,8 @@ FUNCTION_LINES_MAX = 70
 CLASS_LINES_MAX = 400
 CLASS_METHODS_MAX = 30
 
+MUTANTS = "tests/mutant_table.py"  # name, rule, file, text, text in its place
+
 TOP_LEVEL_FOLDERS = {"proxy", "filters", "policy", "bench", "tests", "helm"}
 TOP_LEVEL_FILES = {"CHANGELOG.md", "CMakeLists.txt", "CMakePresets.json", "LICENSE", "README.md",
                    "SECURITY.md", "dev"}

@@ -275,6 +275,19 @@ class Tidy:
                 self.check_function_length(path, node.lineno, node.end_lineno - node.lineno + 1)
             for name in names_of(node):
                 self.check_banned_name(path, node.lineno, name)
+            if path == rules.MUTANTS and isinstance(node, ast.Call) and len(node.args) == 5:
+                self.check_mutant(path, node)
+
+    def check_mutant(self, path, node):
+        _, _, file, old, _ = (ast.literal_eval(argument) for argument in node.args)
+        full = os.path.join(self.root, file)
+        source = ""
+        if os.path.exists(full):
+            with open(full, encoding="utf-8") as text:
+                source = text.read()
+        if source.count(old) != 1:
+            self.report(path, node.lineno, f"{file} has the text that this mutant replaces "
+                        f"{source.count(old)} times: the mutant must follow the source")
 
     def check_banned_name(self, path, line, name):
         for pattern, homes, instead in rules.BANNED_PYTHON:

@@ -299,6 +299,16 @@ class TidyTest(unittest.TestCase):
         hidden = "namespace {\n" + inline + "};\n}\n"
         self.assertEqual(violations_of({"policy/a.cpp": hidden, "policy/b.cpp": hidden}), [])
 
+    def test_a_mutant_replaces_a_text_that_is_there_once(self):
+        table = 'MUTANTS = (Mutant("a", "rule", "policy/a.cpp", "int x;\\n" "int", "y"),)\n'
+        for source, times in (("int x;\nint y;\n", None), ("int x;\n", 0),
+                              ("int x;\nint y;\nint x;\nint y;\n", 2)):
+            with self.subTest(times):
+                found = violations_of({"tests/mutant_table.py": table, "policy/a.cpp": source})
+                self.assertEqual(len(found), times is not None, found)
+                self.assertIn(f"replaces {times} times", found[0] if found else
+                              "replaces None times")
+
     def test_symbolic_links_are_reported(self):
         with tempfile.TemporaryDirectory() as root:
             os.makedirs(os.path.join(root, "build"))
