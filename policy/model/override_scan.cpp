@@ -24,6 +24,14 @@ bool NamesJson(std::string_view field) {
 constexpr std::size_t kNameBytesMax = 128;
 constexpr std::size_t kLineBytesMax = 1024;
 
+// A name as it stands between its quotes.
+bool IsQuotedOverride(std::string_view quoted) {
+  if (quoted.find('\\') == std::string_view::npos) return IsOverrideName(quoted);
+  std::string text(1, '"');
+  const auto name = ParseJson(text.append(quoted).append("\""));
+  return IsOverrideName(name ? std::string_view(name->text) : quoted);
+}
+
 }  // namespace
 
 OverrideScan::OverrideScan(std::string_view content_type) {
@@ -103,30 +111,32 @@ bool PartScan::Feed(std::string_view piece) {
   return false;
 }
 
-bool MemberScan::EndsString() {
-  in_string_ = false;
-  if (!in_name_) return false;
-  in_name_ = false;
-  if (name_.find('\\') == std::string::npos) return IsOverrideName(name_);
-  const auto name = ParseJson('"' + name_ + '"');
-  return IsOverrideName(name ? name->text : name_);
-}
-
-void MemberScan::TakeStructure(char c) {
-  if (c == '"') {
-    in_string_ = true;
-    in_name_ = expects_name_;
-    expects_name_ = false;
-    name_.clear();
-  } else if (c == '{' || c == '[') {
-    if (++depth_ == 1) is_object_ = c == '{';
-    expects_name_ = c == '{' && depth_ == 1;
-  } else if (c == '}' || c == ']') {
-    depth_ -= depth_ > 0 ? 1 : 0;
-    expects_name_ = false;
-  } else if (c == ',') {
-    expects_name_ = is_object_ && depth_ == 1;
+// Gives what is behind the quote that begins the next string, or the end.
+const char* MemberScan::SkipStructure(const char* at, const char* end) {
+  for (; at != end; ++at) {
+    switch (*at) {
+      case '"':
+        in_string_ = true;
+        in_name_ = std::exchange(expects_name_, false);
+        return at + 1;
+      case '{':
+      case '[':
+        if (++depth_ == 1) is_object_ = *at == '{';
+        expects_name_ = *at == '{' && depth_ == 1;
+        break;
+      case '}':
+      case ']':
+        depth_ -= depth_ > 0 ? 1 : 0;
+        expects_name_ = false;
+        break;
+      case ',':
+        expects_name_ = is_object_ && depth_ == 1;
+        break;
+      default:
+        break;
+    }
   }
+  return end;
 }
 
 // Where the string ends that `text` goes on with: its quote, or the end of the text. Every byte is
@@ -145,23 +155,34 @@ std::size_t MemberScan::EndOfString(std::string_view text) {
   }
 }
 
-bool MemberScan::Feed(std::string_view piece) {
+// What goes on with a name, perhaps to its end. A name that lies whole in one piece is not copied.
+bool MemberScan::TakeName(std::string_view text, bool ends) {
   constexpr std::size_t kEscapedBytesMax = 6 * kNameBytesMax + 1;
+  if (ends && name_.empty()) return IsQuotedOverride(text.substr(0, kEscapedBytesMax));
+  name_.append(text.substr(0, kEscapedBytesMax - name_.size()));
+  if (!ends) return false;
+  const bool is_override = IsQuotedOverride(name_);
+  name_.clear();
+  return is_override;
+}
+
+bool MemberScan::Feed(std::string_view piece) {
   // Hardly any body has an escape, and one look at all of it costs less than one per string.
   const bool has_escapes = is_escaped_ || piece.find('\\') != std::string_view::npos;
-  while (!piece.empty()) {
-    std::size_t at = 0;
-    while (!in_string_ && at < piece.size()) TakeStructure(piece[at++]);
-    piece.remove_prefix(at);
-    if (piece.empty()) break;
-    const std::size_t end =
-        has_escapes ? EndOfString(piece) : std::min(piece.find('"'), piece.size());
-    if (in_name_) name_.append(piece.substr(0, std::min(end, kEscapedBytesMax - name_.size())));
-    if (end == piece.size()) break;
-    piece.remove_prefix(end + 1);
-    if (EndsString()) return true;
+  const char* at = piece.data();
+  const char* const end = at + piece.size();
+  for (;;) {
+    if (!in_string_) at = SkipStructure(at, end);
+    if (at == end) return false;
+    const std::string_view rest(at, static_cast<std::size_t>(end - at));
+    const std::size_t size =
+        has_escapes ? EndOfString(rest) : std::min(rest.find('"'), rest.size());
+    in_string_ = size == rest.size();
+    if (in_name_ && TakeName(rest.substr(0, size), !in_string_)) return true;
+    if (in_string_) return false;
+    in_name_ = false;
+    at += size + 1;
   }
-  return false;
 }
 
 }  // namespace recourse

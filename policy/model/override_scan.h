@@ -39,9 +39,9 @@ class MemberScan {
   bool Feed(std::string_view piece);
 
  private:
+  const char* SkipStructure(const char* at, const char* end);
   std::size_t EndOfString(std::string_view text);
-  bool EndsString();
-  void TakeStructure(char c);
+  bool TakeName(std::string_view text, bool ends);
   std::string name_;  // that is being read; bounded
   std::size_t depth_ = 0;
   bool is_object_ = false;  // the outermost value

@@ -28,6 +28,9 @@ AccessLog::AccessLog(const std::string& target) : target_(target) {
   if (fd_ < 0) {
     throw std::runtime_error("cannot open the access log " + target + ": " + std::strerror(errno));
   }
+  // Or a line would wait while those before it are copied. Address space: memory is taken as it is
+  // written to.
+  queue_.reserve(kQueueBytesMax);
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -85,6 +88,7 @@ std::uint64_t AccessLog::dropped() const {
 void AccessLog::Run() {
   NameThread("recourse-log");
   std::string batch;
+  batch.reserve(kQueueBytesMax);
   for (bool stopping = false; !stopping;) {
     bool reopens = false;
     {

@@ -105,6 +105,10 @@ class JsonLine {
     Raw(kWithQuote.substr(0, kWithQuote.size() - 1));
   }
   void Digits(std::uint64_t value) {
+    if (value < 10 && size_ < sizeof buffer_) {
+      buffer_[size_++] = static_cast<char>('0' + value);
+      return;
+    }
     const auto end = std::to_chars(buffer_ + size_, buffer_ + sizeof buffer_, value);
     if (end.ec == std::errc()) size_ = static_cast<std::size_t>(end.ptr - buffer_);
   }
