@@ -84,9 +84,7 @@ int ListOperations(const ApiClient& client, const OperationQuery& query, std::os
     }
     for (const Json& operation : operations->items) AddOperationRow(table, operation);
     table.Flush();
-    if (before.empty() && !table.is_begun()) {
-      out << (IsWaiting(query) ? "none; recourse report tells what observe mode saw\n" : "none\n");
-    }
+    if (before.empty() && !table.is_begun()) out << "none\n";
   } while (left > 0 && !before.empty());
   if (client.json) out << json << "]\n";
   return kExitOk;

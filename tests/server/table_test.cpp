@@ -53,8 +53,8 @@ TEST(TableTest, ColumnsAreAsWideAsWhatStandsInThem) {
 
 TEST(TableTest, TextsAreCutWhereWhatIsWholeLeavesNoRoom) {
   EXPECT_EQ(TextAt(64),
-            "FLOW  CHANGED                   PHASE   FLOW ID     REASON\n"
-            "   7  2026-11-26T10:03:48.282Z  UNDONE  trace-4bf…  the customer…\n");
+            "FLOW  CHANGED                   PHASE   FLOW ID      REASON\n"
+            "   7  2026-11-26T10:03:48.282Z  UNDONE  trace-4bf9…  the custom…\n");
   EXPECT_EQ(TextAt(58),
             "FLOW  CHANGED               PHASE   FLOW ID     REASON\n"
             "   7  2026-11-26T10:03:48Z  UNDONE  trace-4bf…  the custo…\n");
