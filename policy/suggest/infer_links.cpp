@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "policy/import/import_text.h"
+#include "policy/suggest/seen_values.h"
 #include "policy/uri/opposites.h"
 
 namespace recourse {
@@ -53,32 +54,7 @@ std::string SlotOf(const SeenTool& tool, const SeenValue& argument) {
   return tool.backend + " " + tool.segments.front() + " " + argument.place;
 }
 
-const SeenValue* ValueAt(const std::vector<SeenValue>& values, std::string_view place) {
-  const auto at = std::ranges::find(values, place, &SeenValue::place);
-  return at == values.end() ? nullptr : &*at;
-}
-
-bool IsName(const SeenValue& value) {
-  return value.kind == ValueKind::kWord || value.kind == ValueKind::kNumber ||
-         value.kind == ValueKind::kOpaque;
-}
-
 std::string_view LastToken(std::string_view place) { return place.substr(place.rfind('/') + 1); }
-
-// Few of many may be so by chance.
-bool IsMany(std::size_t part, std::size_t whole) { return part * 5 > whole; }
-
-// "id" of "body#/id"; empty: it is below another member.
-std::string_view MemberOf(std::string_view place) {
-  static constexpr std::string_view kTop = "body#/";
-  if (!place.starts_with(kTop)) return {};
-  place.remove_prefix(kTop.size());
-  return place.find_first_of("/~") == std::string_view::npos ? place : std::string_view();
-}
-
-bool ComesFirst(const std::string& a, const std::string& b) {
-  return a.size() != b.size() ? a.size() < b.size() : a < b;
-}
 
 }  // namespace
 
@@ -94,6 +70,14 @@ class ToolLinks {
     if (links_.ref.place.empty()) return std::move(links_);
     InferUndo();
     InferProbe();
+    // A list is searched for all of the identity, which one value alone seldom is.
+    if (!links_.probe || !links_.probe->IsSure(identity_)) {
+      const MadeThings things{tool_, identity_, ref_.made,
+                              [this](std::uint64_t name, std::size_t after, std::size_t before) {
+                                return WasTouched(name, after, before);
+                              }};
+      if (auto search = InferSearch(seen_, all_.tools_, things)) links_.probe = std::move(search);
+    }
     return std::move(links_);
   }
 
@@ -114,6 +98,16 @@ class ToolLinks {
     if (at == all_.uses_.end()) return nullptr;
     const auto uses = at->second.find(slot);
     return uses == at->second.end() ? nullptr : &uses->second;
+  }
+
+  bool WasTouched(std::uint64_t name, std::size_t after, std::size_t before) const {
+    const auto at = all_.uses_.find(name);
+    if (at == all_.uses_.end()) return false;
+    return std::ranges::any_of(at->second, [&](const auto& slot) {
+      return std::ranges::any_of(slot.second, [&](const Use& use) {
+        return use.call > after && use.call < before && !all_.tools_[use.tool].IsRead();
+      });
+    });
   }
 
   // False: two intents have one value there, so it names nothing that either made.
@@ -448,11 +442,11 @@ class ToolLinks {
     SuggestedProbe probe;
     probe.happened = *std::ranges::min_element(replies.places, ComesFirst);
     probe.found = intents.size();
-    const std::string value = "{" + (probe.anchor = question.anchor) + "}";
+    probe.asks_for = {question.anchor};
+    const std::string value = "{" + question.anchor + "}";
     if (read.IsMcp()) {
       probe.request = *path;
-      probe.member = question.query;
-      probe.value = value;
+      probe.arguments.emplace_back(question.query, value);
     } else {
       if (!question.query.empty()) *path += "?" + question.query + "=" + value;
       probe.request = "GET " + *path;

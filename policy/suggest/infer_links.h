@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "policy/suggest/infer_identity.h"
+#include "policy/suggest/infer_search.h"
 
 namespace recourse {
 
@@ -30,13 +31,6 @@ struct SuggestedUndo {
   bool is_delete = false;
   std::size_t taken_back = 0, of = 0;
   std::size_t gone = 0;  // reads afterwards that found nothing
-};
-
-struct SuggestedProbe {
-  std::string request, happened;
-  std::string anchor;         // the place in the call whose value it asks for
-  std::string member, value;  // of an MCP server: the only argument of the tool `request`
-  std::size_t found = 0;
 };
 
 struct SuggestedLinks {

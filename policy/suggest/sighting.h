@@ -2,6 +2,7 @@
 // which values can be told to be equal and nothing else.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -26,6 +27,8 @@ struct SeenValue {
   std::uint64_t hash = 0;
   ValueKind kind = ValueKind::kWord;
 };
+
+inline constexpr std::size_t kSeenItemsMax = 8;  // of a list in an answer
 
 struct SeenSegment {
   std::string word;        // empty: it looks like the name of one thing

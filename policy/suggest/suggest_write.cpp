@@ -31,8 +31,18 @@ void WriteIdentity(const SuggestedIdentity& identity, std::string& out) {
     out += "    ignore: " + PlaceList(identity.ignore) + "\n";
   }
   for (const std::string& place : identity.reworded) {
-    AddComment(out, place + " was worded anew in repeats: with other words one is refused (422)");
+    AddComment(out, place +
+                        " was worded anew in repeats: with other words one is refused (422), "
+                        "unless you say on_mismatch: replay");
   }
+}
+
+std::string MembersText(const std::vector<std::pair<std::string, std::string>>& members) {
+  std::string out;
+  for (const auto& [member, value] : members) {
+    out += (out.empty() ? " " : ", ") + QuotedText(member) + ": " + QuotedText(value);
+  }
+  return out;
 }
 
 void WriteUndo(const SuggestedTool& tool, std::string& out) {
@@ -58,10 +68,7 @@ void WriteUndo(const SuggestedTool& tool, std::string& out) {
   out += (is_mcp ? "    undo: { call: " : "    undo: { request: ") + QuotedText(undo.request);
   if (!undo.body.empty()) {
     out += is_mcp ? ", arguments: {" : undo.is_form ? ", form: {" : ", json: {";
-    for (const auto& [member, value] : undo.body) {
-      out += (out.ends_with('{') ? " " : ", ") + QuotedText(member) + ": " + QuotedText(value);
-    }
-    out += " }";
+    out += MembersText(undo.body) + " }";
   }
   if (is_mcp) {
     out += " }\n";
@@ -71,23 +78,31 @@ void WriteUndo(const SuggestedTool& tool, std::string& out) {
   out += undo.is_delete ? ", done: [ 2xx, 404 ], repeatable: true }\n" : ", done: [ 2xx ] }\n";
 }
 
-std::string QuestionOf(const SuggestedProbe& probe) {
-  if (probe.member.empty()) return "request: " + QuotedText(probe.request);
-  return "call: " + QuotedText(probe.request) + ", arguments: { " + QuotedText(probe.member) +
-         ": " + QuotedText(probe.value) + " }";
+std::string QuestionOf(const SuggestedProbe& probe, bool is_mcp) {
+  if (is_mcp) {
+    return "call: " + QuotedText(probe.request) + ", arguments: {" + MembersText(probe.arguments) +
+           " }";
+  }
+  return "request: " + QuotedText(probe.request);
+}
+
+std::string SettleText(const SuggestedProbe& probe, bool is_mcp) {
+  const std::string asks = "settle: { " + QuestionOf(probe, is_mcp) + ", happened: ";
+  if (probe.where.empty()) return asks + QuotedText(probe.happened) + " }";
+  return asks + "{ in: " + QuotedText(probe.happened) + ", where: " + PlaceList(probe.where) +
+         ", take: " + QuotedText(probe.take) + " } }";
 }
 
 // One that asks for a part of the identity alone may find what another call made.
 void WriteProbe(const SuggestedTool& tool, const SuggestedProbe& probe, std::string& out) {
-  const std::string settle =
-      "settle: { " + QuestionOf(probe) + ", happened: " + QuotedText(probe.happened) + " }";
+  const std::string settle = SettleText(probe, tool.seen.IsMcp());
   const std::string found = "found what was made after " + CountOf(probe.found, "intent");
-  if (IsProbeSure(tool)) {
+  if (probe.IsSure(tool.identity)) {
     AddComment(out, found + "; add absent_after when you know how late a request may act");
     out += "    " + settle + "\n";
   } else {
     AddComment(out, "CHECK: " + found + ", and may find another call's with the same " +
-                        probe.anchor + "; if there is none, take it:");
+                        probe.asks_for.front() + "; if there is none, take it:");
     out += "    # " + settle + "\n";
   }
 }

@@ -55,7 +55,7 @@ void JudgeLinks(const SuggestedTool& tool, ToolVerdict& verdict) {
     verdict.must_decide = true;
   }
   if (!links.probe) return;
-  auto& to = IsProbeSure(tool) ? verdict.holds : verdict.open;
+  auto& to = links.probe->IsSure(tool.identity) ? verdict.holds : verdict.open;
   to.push_back("probe found " + std::to_string(links.probe->found));
 }
 
@@ -77,10 +77,6 @@ std::string_view EffectDoubtOf(const SeenTool& seen) {
   return (seen.method == "POST" || seen.IsMcp()) && IsCalledLike(seen, kAsks)
              ? "it is called like a question; if it changes nothing, say effect: read"
              : "";
-}
-
-bool IsProbeSure(const SuggestedTool& tool) {
-  return tool.links.probe && tool.identity.identity == std::vector{tool.links.probe->anchor};
 }
 
 ToolVerdict VerdictOf(const SuggestedTool& tool) {

@@ -12,9 +12,6 @@ namespace recourse {
 // Why its effect may be another than its method says; empty: nothing speaks for that.
 std::string_view EffectDoubtOf(const SeenTool& seen);
 
-// Whether it asks for all of the identity: one that asks for a part may find another call's.
-bool IsProbeSure(const SuggestedTool& tool);
-
 struct ToolVerdict {
   std::vector<std::string> holds, open;
   bool must_decide = false;  // before `mode: enforce` takes it

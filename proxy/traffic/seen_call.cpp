@@ -19,7 +19,6 @@ namespace {
 constexpr std::size_t kSeenValuesMax = 128;  // of a body, a query or an answer
 constexpr std::size_t kSeenPlaceBytesMax = 200;
 constexpr std::size_t kDepthMax = 5;
-constexpr std::size_t kItemsMax = 3;  // of a list in an answer
 constexpr std::size_t kOpaqueBytesMin = 20;
 constexpr std::size_t kTextBytesMin = 8;
 constexpr std::int64_t kNowMs = 10 * 60 * 1000;  // as close to the call a time is that of it
@@ -109,7 +108,7 @@ class ValueReader {
         AddJson(place + "/" + PointerToken(name), member, depth + 1);
       }
     } else if (IsArray(&value) && lists_ == Lists::kItems && depth < kDepthMax) {
-      for (std::size_t i = 0; i < std::min(value.items.size(), kItemsMax); ++i) {
+      for (std::size_t i = 0; i < std::min(value.items.size(), kSeenItemsMax); ++i) {
         AddJson(place + "/" + std::to_string(i), value.items[i], depth + 1);
       }
     } else if (!value.is_scalar()) {

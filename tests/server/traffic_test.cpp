@@ -26,7 +26,7 @@ SeenCall Order(const std::string& body) {
   call.content_type = "application/json";
   call.body = body;
   call.has_body = true;
-  call.answer = R"({"id": 17, "items": [{"id": "a"}, {"id": "b"}, {"id": "c"}, {"id": "d"}]})";
+  call.answer = R"({"id": 17, "items": [0, 1, {"id": "c"}, 3, 4, 5, 6, {"id": "h"}, {"id": "i"}]})";
   call.status = 201;
   return call;
 }
@@ -52,7 +52,8 @@ TEST(TrafficTest, EqualValuesHaveEqualHashesWhereverTheyStand) {
   EXPECT_EQ(At(seen.body, "body#/n")->hash, At(seen.body, "body#/m")->hash);
   EXPECT_EQ(At(seen.body, "body#/lines")->kind, ValueKind::kComposite);
   EXPECT_NE(At(seen.answer, "answer.body#/items/2/id"), nullptr);
-  EXPECT_EQ(At(seen.answer, "answer.body#/items/3/id"), nullptr);
+  EXPECT_NE(At(seen.answer, "answer.body#/items/7/id"), nullptr);
+  EXPECT_EQ(At(seen.answer, "answer.body#/items/8/id"), nullptr) << "a list may be long";
   EXPECT_NE(At(seen.query, "query.page"), nullptr);
   EXPECT_NE(Seen(Order(R"({"order": "o-17"})"), HmacKey("other")).body[0].hash,
             At(seen.body, "body#/order")->hash);
