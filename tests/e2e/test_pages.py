@@ -144,6 +144,37 @@ def test_parts_of_policies_are_valid_in_a_whole_one(page, tmp_path):
         check(tmp_path, {**BASE, **part})
 
 
+# --- what pages name -----------------------------------------------------------------------------
+
+
+def told_commands(page):
+    """(words, options) of each `recourse ...` that a page tells of."""
+    text = (ROOT / page).read_text()
+    prose = re.sub(r"^ *```.*?^ *```$", "", text, flags=re.DOTALL | re.MULTILINE)
+    lines = re.findall(r"`(recourse [^`]+)`", " ".join(prose.split()))
+    lines += re.findall(r"^ *\$ (recourse .+)$", text.replace("\\\n", " "), re.MULTILINE)
+    for line in lines:
+        line = re.split(r" [|>&;]|'", line)[0]
+        words = re.match(r"recourse((?: [a-z][a-z-]+(?![\w./]))*)", line)[1].split()
+        yield words, set(re.findall(r"(?<=[ \[])--[a-z][a-z-]+", line))
+
+
+def test_every_command_and_option_that_users_pages_name_exists():
+    pages = ["README.md", "SECURITY.md", POLICIES, "policy/packs/README.md", "proxy/RUNNING.md",
+             "proxy/drill/README.md", "proxy/report/README.md", "helm/README.md"]  # fmt: skip
+    pages += [str(path.relative_to(ROOT)) for path in (ROOT / "proxy/docs").glob("*.md")]
+    told = {}
+    for page in pages:
+        for words, options in told_commands(page):
+            told.setdefault(tuple(words), set()).update(options)
+    assert len(told) > 40, told
+    for words, options in told.items():
+        done = run_cli(*words, "--help")
+        assert done.returncode == 0 and "Usage" in done.stdout, (words, done)
+        for option in options:
+            assert re.search(rf"(?<![\w-]){option}(?![\w-])", done.stdout), (words, option)
+
+
 # --- flows and approvals -------------------------------------------------------------------------
 
 
