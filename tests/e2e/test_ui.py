@@ -83,6 +83,9 @@ def test_without_an_answer_the_page_says_so(browser, double, tmp_path):
         browser.eval("location.hash = '#/policy'")
         browser.wait('.state.bad:has-text("did not answer")')
         browser.wait('.live:not([data-state="live"])')
+        browser.eval("location.hash = '#/activity'")
+        browser.wait('main .bad:has-text("did not answer")')
+        assert "Nothing happened yet" not in browser.text("main"), "nobody knows whether it did"
     assert browser.seen()["errors"] == [] and desk
 
 

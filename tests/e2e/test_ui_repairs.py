@@ -160,6 +160,8 @@ def test_each_time_has_its_date_and_zone_or_a_list_that_tells_it(desk, browser, 
         desk.go(place, f"{LOADED} time")
         told = browser.eval("[...document.querySelectorAll('main time')].map((t) => t.textContent)")
         assert told and all(map(DATED.fullmatch, told)), (place, told)
+    lasted = "import('/ui/format.js').then((page) => page.lastedText({0}, {0}))"
+    assert browser.eval(lasted.format("'2026-11-27T10:00:00.000Z'")) == "", "no 0 ms"
 
 
 @pytest.mark.parametrize("width", [1280, 360])
