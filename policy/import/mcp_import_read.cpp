@@ -26,7 +26,11 @@ bool Has(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-bool IsPointerName(std::string_view name) { return name.find_first_of("/~") == name.npos; }
+// One that can stand in a pointer, and in a comment, as it is.
+bool IsPointerName(std::string_view name) {
+  return std::ranges::all_of(name,
+                             [](char c) { return c >= 0x20 && c < 0x7f && c != '/' && c != '~'; });
+}
 
 // The type of a value that may be left out or null: generators write that as alternatives.
 std::string_view TypeOf(const Json& property) {

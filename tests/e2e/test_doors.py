@@ -95,6 +95,9 @@ def test_what_one_door_has_refused_the_other_may_do(world, first, second):
     made = through(write, second).send()
     assert made.status in (200, 201) and write.had() == 1, made
     assert write.send().outcome == "executed" and write.had() == 1
+    # What is undone is what has happened, as its door says.
+    write.undo("UNDONE" if second is REST else "NEEDS_HUMAN")
+    assert write.had() == (2 if second is REST else 1)
 
 
 @BOTH
