@@ -11,6 +11,7 @@
 #include "filters/ledger/ledger.h"
 #include "filters/ledger/lmdb/lmdb_ledger.h"
 #include "filters/ledger/memory/make_memory_ledger.h"
+#include "proxy/base/crypto/hash.h"
 #include "proxy/base/limits.h"
 #include "tests/ledger/ledger_test_support.h"
 #include "tests/ledger/postgres_server.h"
@@ -123,6 +124,20 @@ class FlowTest : public testing::TestWithParam<Store> {
   std::string url_;  // of PostgreSQL
   std::unique_ptr<Ledger> ledger_;
 };
+
+// Stored ledgers have it in their index.
+TEST(FlowKeyTest, IsTheDigestOfItsPartsHoweverLongTheyAre) {
+  for (const std::size_t size : {0U, 1U, 40U, 92U, 93U, 94U, 500U}) {
+    for (const std::string caller : {"", "agent"}) {
+      const std::string flow(size, 'f');
+      std::string text = "recourse-flow";
+      AppendPart(text, caller);
+      AppendPart(text, flow);
+      EXPECT_EQ(FlowKeyOf(caller, flow), Sha256(text)) << size;
+      EXPECT_EQ(FlowKeyOf(caller, flow), Sha256(text)) << "again";
+    }
+  }
+}
 
 TEST_P(FlowTest, TheFirstStepOpensAFlowAndTheOthersJoinIt) {
   const Event first = Done("a");

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <cstring>
 #include <string>
 
 #include "proxy/base/bytes.h"
@@ -76,12 +78,23 @@ bool IsStopped(const FlowState& state) {
 Digest FlowKeyOf(std::string_view caller, std::string_view flow) {
   // Asked for at every row of a flow's steps.
   constexpr std::size_t kTextBytes = 122, kFlows = 256;
-  std::string text;
-  text.reserve(kTextBytes);
-  text = "recourse-flow";
-  AppendPart(text, caller);
-  AppendPart(text, flow);
-  return LatestOf<Sha256, kTextBytes, kFlows>(text);
+  constexpr std::string_view kVersion = "recourse-flow";
+  const std::array<std::string_view, 2> parts{caller, flow};
+  std::array<char, kTextBytes> text;
+  std::size_t size = kVersion.copy(text.data(), text.size());
+  if (caller.size() + flow.size() > text.size() - size - parts.size() * sizeof(std::uint64_t)) {
+    std::string long_text(kVersion);
+    for (const std::string_view part : parts) AppendPart(long_text, part);
+    return Sha256(long_text);
+  }
+  // As AppendPart does, without taking memory.
+  for (const std::string_view part : parts) {
+    const std::uint64_t length = part.size();  // little-endian hosts only (bytes.h)
+    std::memcpy(text.data() + size, &length, sizeof length);
+    size += sizeof length;
+    size += part.copy(text.data() + size, part.size());
+  }
+  return LatestOf<Sha256, kTextBytes, kFlows>({text.data(), size});
 }
 
 Digest UndoKeyOf(const Digest& forward, std::uint64_t operation) {

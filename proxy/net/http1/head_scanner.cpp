@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "proxy/base/http/http_message.h"
+#include "proxy/base/latest_texts.h"
 #include "proxy/net/http1/character_classes.h"
 #include "proxy/net/http1/message_head.h"
 
@@ -114,6 +115,11 @@ bool IsAuthority(std::string_view text) {
   const std::size_t colon = text.find(':');
   if (!IsDottedLabels(text.substr(0, colon))) return false;
   return colon == std::string_view::npos || IsPort(text.substr(colon + 1));
+}
+
+bool IsHostField(std::string_view value) {
+  constexpr std::size_t kHostBytes = 62, kHosts = 16;
+  return LatestOf<IsAuthority, kHostBytes, kHosts>(value);
 }
 
 bool IsFramingTwin(std::string_view name) {

@@ -75,6 +75,9 @@ inline bool IsAscii(std::string_view text) {
 // ends: no mode can pass that on.
 bool IsFramingTwin(std::string_view name);
 
+// IsAuthority, which is known of the hosts that were named last.
+bool IsHostField(std::string_view value);
+
 // One to nineteen digits without a leading zero, which always fit. False otherwise.
 bool ReadLength(std::string_view text, std::uint64_t& length);
 

@@ -327,7 +327,7 @@ class HeadReader {
         return Step::kOk;
       case FieldId::kHost:
         head_.host = field.value;
-        if (kIsRequest && !IsAuthority(field.value)) {
+        if (kIsRequest && !IsHostField(field.value)) {
           return Fail(field.value.find('_') == std::string_view::npos
                           ? "invalid Host"
                           : "a host name may not have '_'; use letters, digits, '-' and '.'");
