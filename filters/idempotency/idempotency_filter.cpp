@@ -195,7 +195,7 @@ Task<Result<Outcome>> IdempotencyFilter::Handle(RequestContext& context, Next ne
     last = FactsOfEvent(begun->event);
     call.body.reset();  // a further look reads it again
     if (IsLarge(context)) context.reading.reset();
-    std::optional<Outcome> answer = co_await Repeat(context, call, std::move(*begun));
+    std::optional<Outcome> answer = co_await Repeat(context, call, *begun);
     if (answer) co_return std::move(*answer);
   }
   co_return LocalOutcome(
@@ -317,12 +317,12 @@ Task<Outcome> IdempotencyFilter::Conclude(RequestContext& context, const Call& c
 }
 
 Task<std::optional<Outcome>> IdempotencyFilter::Repeat(RequestContext& context, const Call& call,
-                                                       Begun begun) {
+                                                       Begun& begun) {
   if (begun.kind == Begun::Kind::kRunning) {
     co_return co_await AfterJoin(context, call, std::move(begun.event));
   }
   if (begun.kind == Begun::Kind::kHeld) {
-    co_return co_await Hold(context, call, std::move(begun));
+    co_return co_await Hold(context, call, begun);
   }
   if (begun.kind == Begun::Kind::kReplay || begun.kind == Begun::Kind::kUnknown) {
     if (auto first = FirstTelling(context, call.principal, begun.event)) co_return std::move(first);
@@ -428,7 +428,7 @@ Task<std::optional<Outcome>> IdempotencyFilter::AfterJoin(RequestContext& contex
 }
 
 Task<std::optional<Outcome>> IdempotencyFilter::Hold(RequestContext& context, const Call& call,
-                                                     Begun begun) {
+                                                     Begun& begun) {
   if (begun.commit) {
     const Result<void> durable = co_await begun.commit->Durable();
     if (!durable) co_return LedgerRefusal(durable.error(), Delivery::kNotSent);

@@ -71,16 +71,17 @@ class IdempotencyFilter final : public Filter {
   // What follows is rare, or large, or both: inlined, its frames would be part of every call's.
   [[gnu::noinline]] Task<Outcome> GiveBack(RequestContext& context, const Event& dispatching,
                                            Outcome refusal);
-  // Answers a repeat; nullopt: the operation moved meanwhile, ask the ledger again.
+  // Answers a repeat, and takes `begun` away; nullopt: the operation moved meanwhile, ask the
+  // ledger again.
   [[gnu::noinline]] Task<std::optional<Outcome>> Repeat(RequestContext& context, const Call& call,
-                                                        Begun begun);
+                                                        Begun& begun);
   [[gnu::noinline]] Task<Result<std::optional<Event>>> Join(RequestContext& context,
                                                             std::uint64_t operation,
                                                             MonoTime until);
   [[gnu::noinline]] Task<std::optional<Outcome>> AfterJoin(RequestContext& context,
                                                            const Call& call, Event running);
   [[gnu::noinline]] Task<std::optional<Outcome>> Hold(RequestContext& context, const Call& call,
-                                                      Begun begun);
+                                                      Begun& begun);
   [[gnu::noinline]] Task<std::optional<Outcome>> Settle(RequestContext& context, const Call& call,
                                                         Event uncertain);
 

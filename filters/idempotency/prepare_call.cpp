@@ -20,15 +20,21 @@ void AddBefore(const RequestContext& context, NewOperation& operation) {
 }  // namespace
 
 IdempotencyFilter::Prepared IdempotencyFilter::Prepare(RequestContext& context) const {
+  // Where the caller wants it, as it is large; and so that it is not filled with zeros.
+  Prepared prepared(std::in_place, nullptr);
   if (IsLoggedOnly(context)) {
-    return PrepareLoggedOnly(context, secret_, parts_.random);
+    prepared = PrepareLoggedOnly(context, secret_, parts_.random);
+    return prepared;
   }
-  auto prepared = PrepareCall(context, secret_);
-  context.is_forbidden = !prepared && IsForbidding(prepared.error());
-  if (!prepared) return std::unexpected(Refused(context, prepared.error()));
+  const auto done = PrepareCall(context, secret_, *prepared);
+  context.is_forbidden = !done && IsForbidding(done.error());
+  if (!done) {
+    prepared = std::unexpected(Refused(context, done.error()));
+    return prepared;
+  }
   if (!context.needs_approval) KeepRequest(context, *prepared);
   if (ToolOf(context).before) AddBefore(context, prepared->operation);
-  return std::move(*prepared);
+  return prepared;
 }
 
 Task<IdempotencyFilter::Prepared> IdempotencyFilter::PrepareApart(RequestContext& context) const {

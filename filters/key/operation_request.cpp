@@ -25,7 +25,8 @@ constexpr std::string_view kForbidden = "the policy forbids what the call asks f
 constexpr std::string_view kKeyMeansAnother =
     "the key in the call's body or query means another call to the backend already";
 
-void FillEvent(const RequestContext& context, const DerivedKey& key, const CallBody& named,
+// Takes what of the key goes into the event alone.
+void FillEvent(const RequestContext& context, DerivedKey& key, const CallBody& named,
                Event& event) {
   event.key = key.key;
   if (key.spans_traces || key.is_windowed) event.intent = key.intent;
@@ -33,7 +34,7 @@ void FillEvent(const RequestContext& context, const DerivedKey& key, const CallB
   // What humans approved is its agent's already; who sends it sees all.
   event.principal = context.approved != 0 ? kNoPrincipal : key.principal;
   event.resource = key.resource;
-  event.stands = key.stands;
+  event.stands = std::move(key.stands);
   event.undo_class = UndoClassOf(ToolOf(context));
   event.tool = context.tool_name;
   event.backend = context.backend->name;
@@ -120,7 +121,7 @@ void FillOperation(const RequestContext& context, FlowName flow, const CallBody&
   }
   AddProbe(context, ValuesOfCall(context, *call.body), call.key, operation.event);
   operation.named = call.key.named_key;
-  operation.older = call.key.older;
+  operation.older = std::move(call.key.older);
   operation.is_retry_only = call.key.is_retry_only;
   operation.has_identity = call.key.has_identity;
   operation.across_window = tool.across_window;
@@ -151,10 +152,9 @@ const Tool& ToolOf(const RequestContext& context) {
   return context.tool == nullptr ? UnlistedTool() : *context.tool;
 }
 
-Result<PreparedCall> PrepareCall(const RequestContext& context, const HmacKey& secret) {
+Result<void> PrepareCall(const RequestContext& context, const HmacKey& secret, PreparedCall& call) {
   auto body = ReadingOf(context);
   if (!body) return std::unexpected(body.error());
-  PreparedCall call;
   call.body = std::move(*body);
   auto key = DeriveKey(InputsOf(context, *call.body, secret));
   if (!key) return std::unexpected(key.error());
@@ -191,7 +191,7 @@ Result<PreparedCall> PrepareCall(const RequestContext& context, const HmacKey& s
   call.operation.may_resend = rule.at.exists() && finds_key && !context.needs_approval;
   call.operation.key_lives = rule.lives;
   call.operation.new_key_after_failure = rule.new_after_failure;
-  return call;
+  return {};
 }
 
 void KeepRequest(const RequestContext& context, PreparedCall& call) {

@@ -25,9 +25,10 @@ struct PreparedCall {
 // The tool that rules the call: the matched one, or what rules unlisted writes.
 const Tool& ToolOf(const RequestContext& context);
 
-// Fails as ReadCallBody, DeriveKey and ObjectionTo do, and with kMalformedRequest for a
-// Recourse-Flow that cannot be read. RefusalDetail puts the failure into words. Pure.
-Result<PreparedCall> PrepareCall(const RequestContext& context, const HmacKey& secret);
+// Fills `call`, which is empty. Fails as ReadCallBody, DeriveKey and ObjectionTo do, and with
+// kMalformedRequest for a Recourse-Flow that cannot be read. RefusalDetail puts the failure into
+// words. Pure.
+Result<void> PrepareCall(const RequestContext& context, const HmacKey& secret, PreparedCall& call);
 
 // Gives the operation its request to keep, where it can be sent again to find out what became of
 // it: the backend de-duplicates by key, and there is no probe to ask. The ledger decides on the

@@ -74,24 +74,25 @@ PreparedCall Foretell(const ObservedCall& call, const HmacKey& secret, Random& r
     return Unkeyed(call, secret, random, ObserveVerdict::kFresh, {});
   }
   if (!refusal) {
-    auto prepared = PrepareCall(context, secret);
-    if (prepared) {
-      prepared->key = ForObserving(std::move(prepared->key));
-      Event& event = prepared->operation.event;
-      event.key = prepared->key.key;
-      if (event.intent != Digest{}) event.intent = prepared->key.intent;
+    PreparedCall prepared;
+    const auto done = PrepareCall(context, secret, prepared);
+    if (done) {
+      prepared.key = ForObserving(std::move(prepared.key));
+      Event& event = prepared.operation.event;
+      event.key = prepared.key.key;
+      if (event.intent != Digest{}) event.intent = prepared.key.intent;
       if (event.resource != Digest{}) event.resource = Apart(event.resource);
       for (auto* const marks : {&event.stands.leaves, &event.stands.ended_by}) {
         for (Mark& mark : *marks) mark = MarkOf(Apart(AsDigest(mark)));
       }
       event.settle.reset();
-      prepared->operation.older.clear();      // nothing is observed under the keys of enforce
-      prepared->operation.suspicion.reset();  // it is only foretold
-      event.verdict = WouldAskAHuman(context, *prepared->body) ? ObserveVerdict::kWouldHold
-                                                               : ObserveVerdict::kFresh;
-      return std::move(*prepared);
+      prepared.operation.older.clear();      // nothing is observed under the keys of enforce
+      prepared.operation.suspicion.reset();  // it is only foretold
+      event.verdict = WouldAskAHuman(context, *prepared.body) ? ObserveVerdict::kWouldHold
+                                                              : ObserveVerdict::kFresh;
+      return prepared;
     }
-    refusal = CallRefusal(prepared.error().code(), RefusalDetail(context, prepared.error()));
+    refusal = CallRefusal(done.error().code(), RefusalDetail(context, done.error()));
   }
   return Unkeyed(call, secret, random, ObserveVerdict::kWouldRefuse, Words(*refusal));
 }

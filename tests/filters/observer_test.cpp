@@ -94,10 +94,10 @@ TEST_F(ObserverTest, WhatEnforceWouldSayBeforeTheLedgerIsForetold) {
 
 TEST_F(ObserverTest, KeysAreApartFromThoseOfEnforceAndEqualForEqualCalls) {
   const auto call = Seen("/orders", R"({"item":1})");
-  const auto enforced = PrepareCall(call->context, HmacKey("secret"));
-  ASSERT_TRUE(enforced);
+  PreparedCall enforced;
+  ASSERT_TRUE(PrepareCall(call->context, HmacKey("secret"), enforced));
   const Event first = Foretold(*call);
-  EXPECT_NE(first.key, enforced->operation.event.key);
+  EXPECT_NE(first.key, enforced.operation.event.key);
   EXPECT_EQ(first.key, Foretold(*Seen("/orders", R"({ "item": 1.0 })")).key);
   EXPECT_NE(first.key, Foretold(*Seen("/orders", R"({"item":2})")).key);
   // Refused calls have no key that a later call could meet.

@@ -37,7 +37,7 @@ GroupCommitLedger::~GroupCommitLedger() {
 }
 
 Task<Result<Begun>> GroupCommitLedger::Begin(NewOperation operation, Executor& executor) {
-  BeginWait wait{operation, &executor, {}};
+  BeginWait wait{.operation = operation, .executor = &executor};
   if (auto queued = queue_.Submit(&wait, limits::kLedgerQueueMax); !queued) {
     co_return std::unexpected(queued.error());
   }
@@ -46,7 +46,7 @@ Task<Result<Begun>> GroupCommitLedger::Begin(NewOperation operation, Executor& e
 }
 
 Task<Result<Event>> GroupCommitLedger::Record(Transition transition, Executor& executor) {
-  RecordWait wait{transition, &executor, {}};
+  RecordWait wait{.transition = transition, .executor = &executor};
   if (auto queued = queue_.Submit(&wait, kRecordQueueMax); !queued) {
     co_return std::unexpected(queued.error());
   }

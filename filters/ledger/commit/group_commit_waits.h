@@ -34,14 +34,14 @@ inline Error CommitFailed() {
 struct BeginWait {
   NewOperation& operation;  // of the waiter
   Executor* executor = nullptr;
-  Result<Begun> result;
+  Result<Begun> result = std::unexpected(Error());  // until it is there
   Promise<bool> done{};
 };
 
 struct RecordWait {
   Transition& transition;  // of the waiter
   Executor* executor = nullptr;
-  Result<Event> result;
+  Result<Event> result = std::unexpected(Error());
   Promise<bool> done{};
 };
 

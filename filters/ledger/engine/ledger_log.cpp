@@ -33,12 +33,22 @@ bool LedgerLog::Read(std::uint64_t row, std::string& bytes) {
   return true;
 }
 
+const RowView* LedgerLog::View(std::uint64_t row) {
+  if (viewed_ == row && row != 0) return &view_;
+  viewed_ = 0;
+  if (!Read(row, row_)) return nullptr;
+  const auto parsed = ParseRow(row_);
+  if (!parsed) return nullptr;
+  view_ = *parsed;
+  if (IsCommitted(row)) viewed_ = row;
+  return &view_;
+}
+
 Result<Event> LedgerLog::Load(std::uint64_t row) {
   Event event;
-  if (!IsCommitted(row) || !reader_->Read(row, row_)) return std::unexpected(Unreadable(row));
-  const auto parsed = ParseRow(row_);
-  if (!parsed || parsed->head.seq != row ||
-      !DecodeEvent(*parsed, AnswerPart::kLoad, opener_, event)) {
+  const RowView* const view = IsCommitted(row) ? View(row) : nullptr;
+  if (view == nullptr || view->head.seq != row ||
+      !DecodeEvent(*view, AnswerPart::kLoad, opener_, event)) {
     return std::unexpected(Unreadable(row));
   }
   return event;
@@ -46,9 +56,8 @@ Result<Event> LedgerLog::Load(std::uint64_t row) {
 
 Result<Event> LedgerLog::ReadEvent(std::uint64_t row, AnswerPart part) {
   Event event;
-  if (!Read(row, row_)) return std::unexpected(Unreadable(row));
-  const auto parsed = ParseRow(row_);
-  if (!parsed || !DecodeEvent(*parsed, part, opener_, event)) {
+  const RowView* const view = View(row);
+  if (view == nullptr || !DecodeEvent(*view, part, opener_, event)) {
     return std::unexpected(Unreadable(row));
   }
   return event;
@@ -67,9 +76,8 @@ Result<Event> LedgerLog::ReadWhole(std::uint64_t row) {
 
 Result<EventFront> LedgerLog::ReadFront(std::uint64_t row) {
   EventFront front;
-  if (!Read(row, row_)) return std::unexpected(Unreadable(row));
-  const auto parsed = ParseRow(row_);
-  if (!parsed || !DecodeEventFront(*parsed, front)) return std::unexpected(Unreadable(row));
+  const RowView* const view = View(row);
+  if (view == nullptr || !DecodeEventFront(*view, front)) return std::unexpected(Unreadable(row));
   front.flow_name = {};
   return front;
 }
@@ -109,6 +117,7 @@ Result<void> LedgerLog::AppendEvent(Event& event) {
 }
 
 Result<void> LedgerLog::Commit() {
+  viewed_ = 0;  // retention may take it away
   auto done = log_.Append(batch_);
   if (!done && done.error().is_full && DropAnswersOfBatch()) done = log_.Append(batch_);
   if (!done) {

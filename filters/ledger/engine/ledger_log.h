@@ -63,6 +63,9 @@ class LedgerLog {
   void BeginEpoch() { ++head_.epoch; }
 
  private:
+  // The row taken apart, until the next look or commit; null: it cannot be read. A verb asks for
+  // one row more than once.
+  const RowView* View(std::uint64_t row);
   bool DropAnswersOfBatch();
 
   EventLog& log_;
@@ -77,7 +80,10 @@ class LedgerLog {
   bool is_latched_ = false;
   std::uint64_t commits_ = 0;
   std::size_t committed_bytes_ = 0;
-  std::string row_;  // reused
+  // What was looked at last.
+  std::string row_;
+  RowView view_;
+  std::uint64_t viewed_ = 0;  // its row; 0: that may change
 };
 
 }  // namespace recourse

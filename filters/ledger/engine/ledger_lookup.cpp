@@ -96,11 +96,11 @@ Result<std::optional<std::uint32_t>> LedgerLookup::LookUp(const GenerationOf& as
   return *base ? std::optional((*base)->newest_generation) : std::nullopt;
 }
 
-Result<std::optional<Event>> LedgerLookup::LookUp(const AnswerAt& asked) {
-  if (!state_.log.IsCommitted(asked.row)) return std::nullopt;
+Result<AnswerAt::Fact> LedgerLookup::LookUp(const AnswerAt& asked) {
+  if (!state_.log.IsCommitted(asked.row)) return nullptr;
   auto event = state_.log.Load(asked.row);
   if (!event) return std::unexpected(event.error());
-  return std::move(*event);
+  return std::make_unique<Event>(std::move(*event));
 }
 
 Result<bool> LedgerLookup::LookUp(const OthersWait& asked) {

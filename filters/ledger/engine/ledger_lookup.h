@@ -44,7 +44,7 @@ class LedgerLookup {
   Result<bool> LookUp(const RoomFor& asked);
   Result<std::optional<FoundOperation>> LookUp(const KeyAt& asked);
   Result<std::optional<std::uint32_t>> LookUp(const GenerationOf& asked);
-  Result<std::optional<Event>> LookUp(const AnswerAt& asked);
+  Result<AnswerAt::Fact> LookUp(const AnswerAt& asked);
   static Result<bool> LookUp(const OthersWait& asked);
   Result<std::vector<OpenWritesAt::Open>> LookUp(const OpenWritesAt& asked);
   Result<std::int64_t> LookUp(const AgeOf& asked);

@@ -143,11 +143,11 @@ VerbFacts::Maybe<std::optional<std::uint32_t>> VerbFacts::Find(const GenerationO
   return base->version == 0 ? std::nullopt : std::optional(base->newest_generation);
 }
 
-VerbFacts::Maybe<std::optional<Event>> VerbFacts::Find(const AnswerAt& asked) {
+VerbFacts::Maybe<AnswerAt::Fact> VerbFacts::Find(const AnswerAt& asked) {
   auto event = rows_.Decode(asked.row, AnswerPart::kLoad);
   if (!event) return std::nullopt;
   if (!*event) return std::unexpected(event->error());
-  return std::optional(std::move(**event));
+  return std::make_unique<Event>(std::move(**event));
 }
 
 VerbFacts::Maybe<bool> VerbFacts::Find(const OthersWait& asked) {

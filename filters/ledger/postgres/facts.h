@@ -67,7 +67,7 @@ class VerbFacts {
   Maybe<std::optional<std::uint64_t>> Find(const MarkSince& asked);
   Maybe<bool> Find(const RoomFor& asked);
   Maybe<std::optional<std::uint32_t>> Find(const GenerationOf& asked);
-  Maybe<std::optional<Event>> Find(const AnswerAt& asked);
+  Maybe<AnswerAt::Fact> Find(const AnswerAt& asked);
   Maybe<bool> Find(const OthersWait& asked);
   Maybe<std::vector<OpenWritesAt::Open>> Find(const OpenWritesAt& asked);
   Maybe<std::int64_t> Find(const AgeOf& asked);

@@ -78,7 +78,7 @@ Judged<BeginPlan> PlanRepeat(JudgedCall& call, Begun::Kind kind, const FoundOper
     is_key_over = IsKeyOver(*call, entry.operation, known);
     if (!is_key_over) return std::unexpected(is_key_over.error());
   }
-  Judged<std::optional<Event>*> event = nullptr;
+  Judged<AnswerAt::Fact*> event = nullptr;
   if (!entry.is_tombstone) {
     event = known.Get(AnswerAt{entry.last_event});
     if (!event) return std::unexpected(event.error());

@@ -5,6 +5,7 @@
 #include <boost/container/small_vector.hpp>
 #include <cstdint>
 #include <expected>
+#include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -115,9 +116,9 @@ struct GenerationOf {
   Digest key{};
   friend bool operator==(const GenerationOf&, const GenerationOf&) = default;
 };
-// Whole, with its answer; nullopt: the row is not durable yet.
+// Whole, with its answer; null: the row is not durable yet.
 struct AnswerAt {
-  using Fact = std::optional<Event>;
+  using Fact = std::unique_ptr<Event>;
   std::uint64_t row = 0;
   friend bool operator==(const AnswerAt&, const AnswerAt&) = default;
 };

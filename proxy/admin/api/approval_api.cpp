@@ -242,8 +242,9 @@ std::string ApprovalApi::ObjectionTo(const Event& event, const std::string& body
   edited.request->body = body;
   const auto context = ApprovedCall(edited, policy);
   if (!context) return context.error();
-  const auto prepared = PrepareCall(**context, HmacKey({}));
-  return prepared ? std::string() : RefusalDetail(**context, prepared.error());
+  PreparedCall prepared;
+  const auto done = PrepareCall(**context, HmacKey({}), prepared);
+  return done ? std::string() : RefusalDetail(**context, done.error());
 }
 
 HttpResponse ApprovalApi::Decide(ApprovalOrder order, std::string_view verb,
