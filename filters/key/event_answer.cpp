@@ -170,6 +170,8 @@ WriteAnswer AnswerToHeld(const Event& event, const ApprovalRule* rule, const std
 WriteAnswer AnswerToRepeat(const Event& event, AnswerSource origin) {
   if (event.answer_kept && event.answer.status != 0 && !IsUnknown(event)) {
     WriteAnswer replay;
+    static constexpr std::size_t kOwnFields = 6;
+    replay.response.headers.reserve(event.answer.headers.size() + kOwnFields);
     replay.response = event.answer;
     Decorate(replay.response, Facts(event, origin));
     return replay;

@@ -59,9 +59,9 @@ NamedAction ActionOf(const KeyInputs& inputs) {
 }
 
 // A verb of the name leaves a mark, and those of its opposites on the same thing end it.
-void AddActions(const KeyInputs& inputs, Standing& stands) {
+// `arguments`: OtherArguments; empty: not made yet.
+void AddActions(const KeyInputs& inputs, std::string arguments, Standing& stands) {
   NamedAction action = ActionOf(inputs);
-  std::string arguments;
   int verbs = 0;
   for (std::string& word : action.words) {
     const auto opposites = OppositesOf(word);
@@ -136,10 +136,9 @@ void AddMembers(const KeyInputs& inputs, Standing& stands) {
   }
 }
 
-// A call by name, by that and its arguments.
-Digest CallMark(const HmacKey& secret, const std::string& backend, const CallBody& body) {
-  std::string arguments;
-  AppendCanonicalJson(arguments, body.json, {});
+// A call by name, by that and all its arguments.
+Digest CallMark(const HmacKey& secret, const std::string& backend, const CallBody& body,
+                std::string_view arguments) {
   return secret.OfParts({kCallVersion, backend, body.call_name, arguments});
 }
 
@@ -171,7 +170,8 @@ void AddUndo(const HmacKey& secret, const EffectFacts& facts, Transition& transi
     const HttpRequest request{undo.method, undo.target, undo.headers, undo.body};
     const auto body = ReadCallBody(facts.backend, request);
     if (body && body->calls_tool()) {
-      AddMark(transition.ended_by, CallMark(secret, facts.backend.name, *body));
+      AddMark(transition.ended_by,
+              CallMark(secret, facts.backend.name, *body, CanonicalJson(body->json)));
     }
     return;
   }
@@ -206,8 +206,13 @@ Standing StandingOf(const KeyInputs& inputs) {
   Standing stands;
   const bool is_named = !inputs.body.call_name.empty();
   stands.kind = is_named ? WriteKind::kCall : KindOfMethod(inputs.request.method);
-  if (is_named) AddMark(stands.leaves, CallMark(inputs.secret, inputs.backend, inputs.body));
-  AddActions(inputs, stands);
+  std::string arguments;
+  if (is_named) {
+    AppendCanonicalJson(arguments, inputs.body.json, {});
+    AddMark(stands.leaves, CallMark(inputs.secret, inputs.backend, inputs.body, arguments));
+    if (!inputs.tool.ignore.empty()) arguments.clear();
+  }
+  AddActions(inputs, std::move(arguments), stands);
   AddTools(inputs, stands);
   if (stands.kind == WriteKind::kPatch) AddMembers(inputs, stands);
   return stands;

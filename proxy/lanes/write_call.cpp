@@ -117,10 +117,7 @@ void NoteWrite(ServedRequest& request, const RequestContext& context, const Writ
     request.services.metrics->refs_missing.Add({{"tool", context.tool_name}}).Increment();
   }
   if (context.shares_flow) request.services.metrics->CountFlow(*context.shares_flow);
-  if (context.asks_for_state) {
-    const std::string tool = context.tool != nullptr ? context.tool->name : "unlisted";
-    request.services.metrics->state_replays.Add({{"tool", tool}}).Increment();
-  }
+  if (context.asks_for_state) request.view->metrics.CountStateReplay(context.tool);
   request.view->metrics.CountKey(context.tool, ResultLabel(context, answer.error));
 }
 

@@ -348,7 +348,7 @@ RequestMetrics::RequestMetrics(Metrics& metrics, const Policy& policy)
                        : policy.tools[i].effect == Effect::kRead ? "read"
                                                                  : "write";
     if (listed && policy.tools[i].effect == Effect::kWrite) {
-      metrics.state_replays.Add({{"tool", tools_[i].name}});
+      tools_[i].state_replays = &metrics.state_replays.Add({{"tool", tools_[i].name}});
     }
     if (listed && policy.tools[i].settle) {
       for (const char* result : {"present", "absent", "nothing"}) {
@@ -399,6 +399,14 @@ void RequestMetrics::CountKey(const Tool* tool, std::string_view result) {
       metrics_.idempotency.Add({{"tool", entry.name}, {"result", std::string(result)}});
   counter.Increment();
   entry.keys.emplace_back(result, &counter);
+}
+
+void RequestMetrics::CountStateReplay(const Tool* tool) {
+  PerTool& entry = EntryOf(tool);
+  if (entry.state_replays == nullptr) {
+    entry.state_replays = &metrics_.state_replays.Add({{"tool", entry.name}});
+  }
+  entry.state_replays->Increment();
 }
 
 void RequestMetrics::Count(const RequestRecord& record, std::chrono::nanoseconds took) {

@@ -151,6 +151,8 @@ class RequestMetrics {
   void CountTries(const RequestRecord& record);
   // What the key of a write said; nullptr: of an unlisted one.
   void CountKey(const Tool* tool, std::string_view result);
+  // A replay to a call that may ask how things stand; likewise.
+  void CountStateReplay(const Tool* tool);
 
  private:
   static constexpr std::size_t kMethods = 9;
@@ -159,6 +161,7 @@ class RequestMetrics {
     Latencies::Own duration;
     std::array<std::vector<std::pair<int, Counts::Own>>, kMethods> codes;
     std::vector<std::pair<std::string_view, prometheus::Counter*>> keys;  // by result
+    prometheus::Counter* state_replays = nullptr;                         // null: none yet
   };
   struct PerBackend {
     Counts::Own ok;

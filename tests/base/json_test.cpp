@@ -150,6 +150,27 @@ TEST(JsonTest, J22_NothingIsNotJsonAndScalarsAre) {
   ExpectEach(true, {"null", "1", "\"x\"", " true ", "\r\n{}\t"});
 }
 
+TEST(JsonTest, AScalarAloneIsReadAsAmongOthers) {
+  for (const std::string text : {"0",          "-0",
+                                 "7",          "100",
+                                 "-12.50e3",   "1e5.5",
+                                 "01",         "-",
+                                 "1-2",        "9007199254740993",
+                                 "\"\"",       "\"id-1\"",
+                                 "\"a b~\"",   "\"\"\"",
+                                 "\"a\\\"b\"", "\"\\u0041\"",
+                                 "\"\x7f\"",   "\"\xc3\xa9\"",
+                                 "\"\xff\"",   "\"\t\"",
+                                 "\"",         "true"}) {
+    const auto alone = ParseJson(text);
+    const auto among = ParseJson("[ " + text + " ]");
+    ASSERT_EQ(alone.has_value(), among.has_value()) << text;
+    if (!alone) continue;
+    EXPECT_EQ(alone->kind, among->items.at(0).kind) << text;
+    EXPECT_EQ(alone->text, among->items.at(0).text) << text;
+  }
+}
+
 TEST(JsonTest, J23_DepthIsBoundedBeforeAnythingRecurses) {
   EXPECT_TRUE(Accepts(Nested(64)));
   EXPECT_TRUE(Accepts(Repeat("{\"a\":", 64) + "1" + Repeat("}", 64)));

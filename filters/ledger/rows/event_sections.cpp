@@ -1,8 +1,11 @@
 #include "filters/ledger/rows/event_sections.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <utility>
+
+#include "proxy/base/limits.h"
 
 namespace recourse {
 namespace {
@@ -30,10 +33,10 @@ void WriteHeaders(ByteWriter& writer, const Headers& headers) {
 Headers ReadHeaders(ByteReader& reader) {
   Headers headers;
   const auto count = reader.Int<std::uint32_t>();
+  headers.reserve(std::min<std::size_t>(count, limits::kFieldsMax));
   for (std::uint32_t i = 0; i < count && reader.ok(); ++i) {
-    std::string name(reader.Text());
-    std::string value(reader.Text());
-    headers.emplace_back(std::move(name), std::move(value));
+    const std::string_view name = reader.Text();
+    headers.emplace_back(name, reader.Text());
   }
   return headers;
 }

@@ -118,7 +118,8 @@ class Masker {
  public:
   // `masked` becomes the text with every number as one 0 followed by spaces, with simdjson's
   // padding behind it.
-  Masker(std::string_view text, std::string& masked) : text_(text), masked_(masked) {
+  Masker(std::string_view text, std::string& masked)
+      : text_(text), masked_(masked), has_escapes_(text.find('\\') != std::string_view::npos) {
     masked_.reserve(text.size() + simdjson::SIMDJSON_PADDING);
     masked_.assign(text);
     masked_.append(simdjson::SIMDJSON_PADDING, ' ');
@@ -150,6 +151,7 @@ class Masker {
   // An unclosed string ends the walk; simdjson reports it. Every byte is looked at twice at most.
   std::size_t AfterString(std::size_t at) const {
     std::size_t quote = text_.find('"', ++at);
+    if (!has_escapes_) return std::min(quote, text_.size() - 1) + 1;
     while (quote != std::string_view::npos) {
       const std::size_t escape = text_.substr(at, quote - at).find('\\');
       if (escape == std::string_view::npos) return quote + 1;
@@ -204,6 +206,7 @@ class Masker {
 
   std::string_view text_;
   std::string& masked_;
+  const bool has_escapes_;  // hardly any text does
   std::vector<std::string> numbers_;
   std::size_t depth_ = 0;
   std::size_t commas_ = 0;
@@ -267,18 +270,30 @@ class TreeBuilder {
     if (from.get(members) != simdjson::SUCCESS) return Fail("not JSON");
     to.members.reserve(std::min(members.size(), limits::kJsonNodesMax));
     for (const auto [name, value] : members) {
-      to.members.emplace_back(std::string(name), Json());
-      if (!Build(value, to.members.back().second)) return false;
+      Json::Member& member = to.members.emplace_back(std::string(name));
+      if (!Build(value, member.second)) return false;
     }
     return NamesAreUnique(to) || Fail("duplicate member name");
   }
 
   static bool NamesAreUnique(const Json& object) {
+    static constexpr std::size_t kFew = 8;
+    if (object.members.size() <= kFew) return FewNamesAreUnique(object);
     std::vector<std::string_view> names;
     names.reserve(object.members.size());
     for (const auto& [name, value] : object.members) names.push_back(name);
     std::sort(names.begin(), names.end());
     return std::adjacent_find(names.begin(), names.end()) == names.end();
+  }
+
+  // Each with each: takes no memory, and most differ in length.
+  static bool FewNamesAreUnique(const Json& object) {
+    for (auto at = object.members.begin(); at != object.members.end(); ++at) {
+      for (auto before = object.members.begin(); before != at; ++before) {
+        if (before->first == at->first) return false;
+      }
+    }
+    return true;
   }
 
   bool Fail(std::string_view reason) {
@@ -296,6 +311,27 @@ simdjson::error_code MakeRoom(simdjson::dom::parser& parser, std::size_t bytes) 
   if (parser.capacity() >= bytes) return simdjson::SUCCESS;
   // Its default depth alone takes 9 KiB.
   return parser.allocate(bytes, kParserDepth);
+}
+
+// Of a number alone, or of a string in plain ASCII, as ids of messages are; nullopt: of all else.
+std::optional<Result<Json>> ReadPlainScalar(std::string_view text) {
+  if (text.empty()) return std::nullopt;
+  Json scalar;
+  if (IsDigit(text.front()) || text.front() == '-') {
+    if (!std::ranges::all_of(text, IsNumberByte)) return std::nullopt;
+    auto number = NumberReader(text).Read();
+    if (!number) return std::unexpected(number.error());
+    scalar.kind = Json::Kind::kNumber;
+    scalar.text = std::move(*number);
+    return scalar;
+  }
+  if (text.size() < 2 || text.front() != '"' || text.back() != '"') return std::nullopt;
+  text = text.substr(1, text.size() - 2);
+  const auto is_plain = [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; };
+  if (!std::ranges::all_of(text, is_plain)) return std::nullopt;
+  scalar.kind = Json::Kind::kString;
+  scalar.text = text;
+  return scalar;
 }
 
 std::string_view ReasonOf(simdjson::error_code code) {
@@ -321,6 +357,7 @@ Result<Json> ParseJson(std::string_view text) {
   if (text.size() > limits::kJsonBytesMax) {
     return Malformed("JSON text too long");
   }
+  if (auto plain = ReadPlainScalar(text)) return std::move(*plain);
   thread_local simdjson::dom::parser kept;
   thread_local std::string kept_text;
   std::optional<simdjson::dom::parser> own;
