@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "filters/ledger/engine/ledger_engine.h"
+#include "filters/ledger/engine/engine.h"
 #include "filters/ledger/engine/recovery.h"
 #include "filters/ledger/memory/memory_event_log.h"
 #include "filters/ledger/model/open_flows.h"

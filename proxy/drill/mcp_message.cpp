@@ -69,10 +69,10 @@ HttpResponse McpAnswer(const McpCall& call, const HttpResponse& output) {
   return {200, "", {{"Content-Type", "application/json"}}, std::move(body)};
 }
 
-std::optional<McpTold> ReadMcpAnswer(const HttpResponse& answer) {
+std::optional<McpReply> ReadMcpAnswer(const HttpResponse& answer) {
   const auto message = ParseJson(answer.body);
   if (!message || message->kind != Json::Kind::kObject) return std::nullopt;
-  McpTold told;
+  McpReply told;
   told.is_retryable = TrueAt(*message, "/result/_meta/dev.recourse~1retryable") != nullptr;
   const Json* const result = message->Find("result");
   told.is_done = result != nullptr && TrueAt(*result, "/isError") == nullptr;

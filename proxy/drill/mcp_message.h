@@ -28,12 +28,12 @@ std::optional<McpCall> ReadMcpCall(const Backend& backend, const HttpRequest& re
 HttpResponse McpAnswer(const McpCall& call, const HttpResponse& output);
 
 // What an agent is told by the answer to its call.
-struct McpTold {
+struct McpReply {
   bool is_done = false;
   bool is_retryable = false;
   std::string output;  // structuredContent, canonical
 };
 // nullopt: it is no message.
-std::optional<McpTold> ReadMcpAnswer(const HttpResponse& answer);
+std::optional<McpReply> ReadMcpAnswer(const HttpResponse& answer);
 
 }  // namespace recourse

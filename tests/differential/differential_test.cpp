@@ -41,7 +41,7 @@ class Pair {
   }
 
  private:
-  using New = Side<LedgerEngine>;
+  using New = Side<Engine>;
   using Old = Side<ReferenceEngine>;
 
   template <class Engine>

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "filters/ledger/engine/ledger_engine.h"
+#include "filters/ledger/engine/engine.h"
 #include "filters/ledger/index/key_index.h"
 #include "filters/ledger/ledger.h"
 #include "filters/ledger/model/open_flows.h"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "filters/ledger/engine/ledger_engine.h"
+#include "filters/ledger/engine/engine.h"
 #include "filters/ledger/memory/memory_event_log.h"
 #include "filters/ledger/model/waiting_clients.h"
 #include "tests/support/seeded_random.h"

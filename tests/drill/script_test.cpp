@@ -134,11 +134,11 @@ tools:
     return HttpRequest{rendered->method, rendered->target, host, rendered->body};
   };
   const auto told = [&](const HttpRequest& request) {
-    return ReadMcpAnswer(backend.Handle(request).head).value_or(McpTold());
+    return ReadMcpAnswer(backend.Handle(request).head).value_or(McpReply());
   };
   EXPECT_EQ(FindHeader(script[0].request.headers, "Mcp-Name")->substr(), "create_drill");
   EXPECT_EQ(told(own(ProbeOf(script[0], ""))).output, "{}");
-  const McpTold done = told(script[0].request);
+  const McpReply done = told(script[0].request);
   EXPECT_TRUE(done.is_done);
   EXPECT_EQ(done.output, R"({"id":"drill-1-id"})");
   EXPECT_EQ(told(own(ProbeOf(script[0], ""))).output, R"({"id":"drill-1-id"})");

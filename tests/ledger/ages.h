@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include "filters/ledger/engine/ledger_engine.h"
+#include "filters/ledger/engine/engine.h"
 #include "filters/ledger/engine/recovery.h"
 #include "filters/ledger/lmdb/open.h"
 #include "filters/ledger/queries/log_queries.h"
@@ -98,7 +98,7 @@ class Ages : public testing::TestWithParam<bool> {
 
   TempDirectory directory_{FastParent()};
   ManualClock clock_;
-  std::unique_ptr<LedgerEngine> engine_;
+  std::unique_ptr<Engine> engine_;
 };
 
 }  // namespace recourse

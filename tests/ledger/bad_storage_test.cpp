@@ -20,7 +20,7 @@
 #include <string>
 #include <vector>
 
-#include "filters/ledger/engine/ledger_engine.h"
+#include "filters/ledger/engine/engine.h"
 #include "filters/ledger/engine/recovery.h"
 #include "filters/ledger/lmdb/file_system.h"
 #include "filters/ledger/lmdb/lmdb_ledger.h"
@@ -48,7 +48,7 @@ LmdbLedgerOptions OptionsFor(const std::string& directory) {
 }
 
 struct Opened {
-  std::unique_ptr<LedgerEngine> engine;
+  std::unique_ptr<Engine> engine;
   std::string error;
 };
 

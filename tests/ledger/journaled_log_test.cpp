@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-#include "filters/ledger/engine/ledger_engine.h"
+#include "filters/ledger/engine/engine.h"
 #include "filters/ledger/engine/recovery.h"
 #include "filters/ledger/lmdb/backup_file.h"
 #include "filters/ledger/lmdb/journaled_event_log.h"
@@ -138,7 +138,7 @@ class JournaledLogTest : public testing::Test {
   const LogLevel level_ = LeastLogLevel();
   TempDirectory directory_{FastParent()};
   ManualClock clock_;
-  std::unique_ptr<LedgerEngine> engine_;
+  std::unique_ptr<Engine> engine_;
 };
 
 // The ring is passed many times, so that writers wait for rows to move, while readers look.

@@ -10,7 +10,7 @@
 #include <memory>
 #include <string>
 
-#include "filters/ledger/engine/ledger_engine.h"
+#include "filters/ledger/engine/engine.h"
 #include "filters/ledger/engine/recovery.h"
 #include "filters/ledger/lmdb/backup_file.h"
 #include "filters/ledger/lmdb/open.h"
@@ -88,7 +88,7 @@ class OldLedger : public testing::Test {
 
   TempDirectory directory_;
   ManualClock clock_;
-  std::unique_ptr<LedgerEngine> engine_;
+  std::unique_ptr<Engine> engine_;
 };
 
 TEST_F(OldLedger, EveryOperationIsThereAndAnswersAsItDid) {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "filters/ledger/engine/ledger_engine.h"
+#include "filters/ledger/engine/engine.h"
 #include "filters/ledger/engine/recovery.h"
 #include "filters/ledger/lmdb/backup_file.h"
 #include "filters/ledger/lmdb/open.h"
@@ -70,7 +70,7 @@ class SmallLedger : public testing::Test {
 
   TempDirectory directory_{FastParent()};
   ManualClock clock_;
-  std::unique_ptr<LedgerEngine> engine_;
+  std::unique_ptr<Engine> engine_;
   int next_ = 0;
 };
 

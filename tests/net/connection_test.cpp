@@ -45,8 +45,8 @@ class ConnectionTest : public testing::Test {
   }
   void Turn(int times = 1) {
     for (int i = 0; i < times; ++i) {
-      reactor_.Listen();
-      reactor_.GoOn();
+      reactor_.Poll();
+      reactor_.RunReady();
     }
   }
   // Reads once, and notes what came.
@@ -310,9 +310,9 @@ TEST_F(ConnectionTest, APeerThatIsGoneEndsBothWays) {
 
 // The kernel gives a number out again at once. What it had told of the one before is nobody's.
 TEST_F(ConnectionTest, AnEventOfWhatWasClosedInTheSameTurnReachesNobody) {
-  struct Closer final : Waiter {
-    explicit Closer(std::function<void()> of) : Waiter(&Closer::Run), close(std::move(of)) {}
-    static void Run(Waiter& self) { static_cast<Closer&>(self).close(); }
+  struct Closer final : PendingOp {
+    explicit Closer(std::function<void()> of) : PendingOp(&Closer::Run), close(std::move(of)) {}
+    static void Run(PendingOp& self) { static_cast<Closer&>(self).close(); }
     std::function<void()> close;
   };
   Pair victim = Connect();

@@ -24,9 +24,9 @@ namespace {
 constexpr int kSocket = -1;
 
 // Stands for a socket that has become ready.
-struct Ready final : Waiter {
-  explicit Ready(std::vector<int>& noted) : Waiter(&Ready::Run), ran(noted) {}
-  static void Run(Waiter& self) { static_cast<Ready&>(self).ran.push_back(kSocket); }
+struct Ready final : PendingOp {
+  explicit Ready(std::vector<int>& noted) : PendingOp(&Ready::Run), ran(noted) {}
+  static void Run(PendingOp& self) { static_cast<Ready&>(self).ran.push_back(kSocket); }
   std::vector<int>& ran;
 };
 
@@ -76,9 +76,9 @@ TEST(IoThreadTest, AThreadThatSleepsIsWokenByEachJob) {
 }
 
 // Stands for sockets that always have more.
-struct Busy final : Waiter {
-  explicit Busy(Reactor& of) : Waiter(&Busy::Run), reactor(of) { reactor.Queue(*this); }
-  static void Run(Waiter& self) {
+struct Busy final : PendingOp {
+  explicit Busy(Reactor& of) : PendingOp(&Busy::Run), reactor(of) { reactor.Queue(*this); }
+  static void Run(PendingOp& self) {
     auto& busy = static_cast<Busy&>(self);
     ++busy.turns;
     busy.reactor.Queue(busy);

@@ -9,10 +9,10 @@ namespace recourse::poller_test {
 namespace {
 
 // Notes its name when it goes on, and queues itself for the end of the turn as often as it is to.
-struct Noted final : Waiter {
+struct Noted final : PendingOp {
   Noted(Reactor& of, std::string& to, char as, int lasts = 0)
-      : Waiter(&Noted::Run), reactor(of), notes(to), name(as), last_times(lasts) {}
-  static void Run(Waiter& self) {
+      : PendingOp(&Noted::Run), reactor(of), notes(to), name(as), last_times(lasts) {}
+  static void Run(PendingOp& self) {
     auto& noted = static_cast<Noted&>(self);
     noted.notes += noted.name;
     if (noted.last_times-- > 0) noted.reactor.QueueLast(noted);
@@ -28,7 +28,7 @@ class PollerTest : public testing::Test {
  protected:
   std::string Turn() {
     notes.clear();
-    reactor.GoOn();
+    reactor.RunReady();
     return notes;
   }
 

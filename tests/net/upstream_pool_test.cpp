@@ -36,8 +36,8 @@ class UpstreamPoolTest : public testing::Test {
     return std::make_unique<Connection>(Socket(-1), thread_.reactor(), thread_.wheel());
   }
   void Turn() {
-    thread_.reactor().Listen();
-    thread_.reactor().GoOn();
+    thread_.reactor().Poll();
+    thread_.reactor().RunReady();
   }
   // An exchange that is opened now, on that connection.
   std::unique_ptr<UpstreamStream> On(std::unique_ptr<Connection> connection, For use = For::kRead) {

@@ -59,8 +59,8 @@ class WriteUpstreamTest : public testing::Test {
   // Turns the loop until `holds`.
   void TurnUntil(const std::function<bool()>& holds) {
     while (!holds()) {
-      thread_.reactor().Listen();
-      thread_.reactor().GoOn();
+      thread_.reactor().Poll();
+      thread_.reactor().RunReady();
     }
   }
   // The backend's end of the next connection, once there is one.
@@ -141,8 +141,8 @@ TEST_F(WriteUpstreamTest, TheConnectionThatReplacesAnotherIsWaitedForNoLongerTha
   Spawn(Exchange(*call, clock_.Now() + Millis(1'000), second), [] {});
   const auto turn = [&] {
     for (int i = 0; i < 100; ++i) {
-      thread_.reactor().Listen();
-      thread_.reactor().GoOn();
+      thread_.reactor().Poll();
+      thread_.reactor().RunReady();
     }
   };
   turn();

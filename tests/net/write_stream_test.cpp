@@ -34,7 +34,7 @@ class WriteStreamTest : public testing::Test {
     shop_->write_reuse = true;
     loop_.Turns([this] {
       const bool has_any = thread_.reactor().has_queued();
-      if (has_any) thread_.reactor().GoOn();
+      if (has_any) thread_.reactor().RunReady();
       return has_any;
     });
   }

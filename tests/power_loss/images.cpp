@@ -9,7 +9,7 @@
 #include <fstream>
 #include <span>
 
-#include "filters/ledger/engine/ledger_engine.h"
+#include "filters/ledger/engine/engine.h"
 #include "filters/ledger/engine/recovery.h"
 #include "filters/ledger/lmdb/open.h"
 #include "filters/ledger/queries/log_queries.h"
@@ -24,7 +24,7 @@ constexpr std::size_t kNestedEvery = 10;
 constexpr std::size_t kNestedImages = 3;
 
 // Whether a repeat of that call is told what it was told, and never sent.
-bool IsRemembered(LedgerEngine& engine, const Acknowledged& one) {
+bool IsRemembered(Engine& engine, const Acknowledged& one) {
   NewOperation call;
   call.event.key = one.key;
   call.on_mismatch = OnMismatch::kReplay;  // all that is known of the call is its key

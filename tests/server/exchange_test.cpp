@@ -59,8 +59,8 @@ class ExchangeTest : public testing::Test {
   void Serve(FakeStream& stream) { process_->Serve(stream); }
   void TurnUntil(const std::function<bool()>& holds) {
     while (!holds()) {
-      process_->thread.reactor().Listen();
-      process_->thread.reactor().GoOn();
+      process_->thread.reactor().Poll();
+      process_->thread.reactor().RunReady();
     }
   }
   // The backend's end of the next connection, once its request has come.

@@ -36,7 +36,7 @@ class ReadLaneTest : public testing::Test {
     loop_.Turns([this] {
       Reactor& reactor = process_.thread.reactor();
       const bool has_any = reactor.has_queued();
-      if (has_any) reactor.GoOn();
+      if (has_any) reactor.RunReady();
       return has_any;
     });
   }

@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "filters/ledger/engine/ledger_engine.h"
+#include "filters/ledger/engine/engine.h"
 #include "filters/ledger/memory/memory_event_log.h"
 #include "tests/sim/dice.h"
 

@@ -11,7 +11,7 @@
 
 namespace recourse::group_commit {
 
-CommitLoop::CommitLoop(LedgerEngine& engine, RequestQueue& queue, const Clock& clock)
+CommitLoop::CommitLoop(Engine& engine, RequestQueue& queue, const Clock& clock)
     : engine_(engine),
       queue_(queue),
       clock_(clock),

@@ -9,14 +9,14 @@
 
 #include "filters/ledger/commit/request_queue.h"
 #include "filters/ledger/commit/verb_batch.h"
-#include "filters/ledger/engine/ledger_engine.h"
+#include "filters/ledger/engine/engine.h"
 #include "filters/ledger/index/checkpointer.h"
 
 namespace recourse::group_commit {
 
 class CommitLoop {
  public:
-  CommitLoop(LedgerEngine& engine, RequestQueue& queue, const Clock& clock);
+  CommitLoop(Engine& engine, RequestQueue& queue, const Clock& clock);
 
   // Before Run().
   void OnCommit(std::function<void(double, std::size_t)> observer) {
@@ -40,7 +40,7 @@ class CommitLoop {
   void Shutdown();
   void Publish();
 
-  LedgerEngine& engine_;
+  Engine& engine_;
   RequestQueue& queue_;
   const Clock& clock_;
   std::function<void(double, std::size_t)> observer_;

@@ -23,7 +23,7 @@ using group_commit::NoteWait;
 using group_commit::OpenWait;
 using group_commit::RecordWait;
 
-GroupCommitLedger::GroupCommitLedger(std::unique_ptr<LedgerEngine> engine, const Clock& clock)
+GroupCommitLedger::GroupCommitLedger(std::unique_ptr<Engine> engine, const Clock& clock)
     : LoggedLedger(std::move(engine), clock), queue_(clock), loop_(*engine_, queue_, clock) {
   thread_ = std::thread([this] {
     NameThread("recourse-writer");

@@ -12,7 +12,7 @@
 
 #include "filters/ledger/commit/commit_loop.h"
 #include "filters/ledger/commit/request_queue.h"
-#include "filters/ledger/engine/ledger_engine.h"
+#include "filters/ledger/engine/engine.h"
 #include "filters/ledger/engine/logged_ledger.h"
 #include "filters/ledger/ledger.h"
 
@@ -21,7 +21,7 @@ namespace recourse {
 class GroupCommitLedger final : public LoggedLedger {
  public:
   // `engine` has been started (recovery.h). `clock` outlives the ledger.
-  GroupCommitLedger(std::unique_ptr<LedgerEngine> engine, const Clock& clock);
+  GroupCommitLedger(std::unique_ptr<Engine> engine, const Clock& clock);
   // Refuses new verbs, finishes what is queued, writes the last marks and the index.
   ~GroupCommitLedger() override;
 

@@ -9,15 +9,15 @@
 #include <vector>
 
 #include "filters/ledger/commit/group_commit_waits.h"
+#include "filters/ledger/engine/engine.h"
 #include "filters/ledger/engine/join_table.h"
-#include "filters/ledger/engine/ledger_engine.h"
 
 namespace recourse::group_commit {
 
 // On the ledger's thread.
 class VerbBatch {
  public:
-  VerbBatch(LedgerEngine& engine, const Clock& clock) : engine_(engine), clock_(clock) {}
+  VerbBatch(Engine& engine, const Clock& clock) : engine_(engine), clock_(clock) {}
 
   // At most so many verbs come before the next commit.
   void Expect(std::size_t verbs) { size_ = verbs; }
@@ -70,7 +70,7 @@ class VerbBatch {
   void Answer(Wait* wait);
   void AddJob(Executor* executor, Job job);
 
-  LedgerEngine& engine_;
+  Engine& engine_;
   const Clock& clock_;
   std::vector<Durable> durables_;
   std::vector<RecordWait*> records_;

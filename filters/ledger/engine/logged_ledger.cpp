@@ -7,7 +7,7 @@
 
 namespace recourse {
 
-LoggedLedger::LoggedLedger(std::unique_ptr<LedgerEngine> engine, const Clock& clock)
+LoggedLedger::LoggedLedger(std::unique_ptr<Engine> engine, const Clock& clock)
     : clock_(clock), engine_(std::move(engine)) {}
 
 Result<std::vector<LoggedRow>> LoggedLedger::Rows(std::uint64_t after, std::uint64_t up_to,

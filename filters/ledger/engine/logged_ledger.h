@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "filters/ledger/engine/ledger_engine.h"
+#include "filters/ledger/engine/engine.h"
 #include "filters/ledger/ledger.h"
 #include "filters/ledger/queries/audit.h"
 #include "filters/ledger/queries/operation_queries.h"
@@ -26,14 +26,14 @@ class LoggedLedger : public Ledger, public OperationLister, public LedgerAuditor
 
  protected:
   // `engine` has been started (recovery.h). `clock` outlives the ledger.
-  LoggedLedger(std::unique_ptr<LedgerEngine> engine, const Clock& clock);
+  LoggedLedger(std::unique_ptr<Engine> engine, const Clock& clock);
 
   // Both may be called on any thread.
   virtual Result<std::vector<bool>> AreNewest(const std::vector<OperationRow>& rows) = 0;
   virtual LogHead CommittedHead() = 0;
 
   const Clock& clock_;
-  const std::unique_ptr<LedgerEngine> engine_;
+  const std::unique_ptr<Engine> engine_;
 };
 
 }  // namespace recourse

@@ -83,7 +83,7 @@ std::optional<IndexMark> UsableMark(EventLog& log, ColdIndex& cold) {
 }
 
 // What cannot be stored stays frozen, in memory, until it can be.
-Done StoreIndex(LedgerEngine& engine) {
+Done StoreIndex(Engine& engine) {
   const Done written = engine.index().cold()->Write(*engine.index().Freeze());
   if (written) {
     engine.index().FrozenIsStored();
@@ -94,7 +94,7 @@ Done StoreIndex(LedgerEngine& engine) {
   return written;
 }
 
-Done RestoreIndex(LedgerEngine& engine) {
+Done RestoreIndex(Engine& engine) {
   if (engine.index().cold() == nullptr) return {};
   if (const auto mark = UsableMark(engine.log(), *engine.index().cold())) {
     if (const auto restored = engine.replay().Restore(*mark); !restored) {
@@ -110,7 +110,7 @@ Done RestoreIndex(LedgerEngine& engine) {
   return engine.index().cold()->Clear();
 }
 
-Done ReplayRows(LedgerEngine& engine) {
+Done ReplayRows(Engine& engine) {
   const auto reader = engine.log().NewReader();
   LedgerReplay replay = engine.replay();
   Done stored;
@@ -138,7 +138,7 @@ Done ReplayRows(LedgerEngine& engine) {
 }
 
 // Whatever was DISPATCHING when the process ended may or may not have been sent.
-Done SettleRunning(LedgerEngine& engine) {
+Done SettleRunning(Engine& engine) {
   std::uint64_t after = 0;
   for (;;) {
     const auto open = engine.Open(after, limits::kRecoveryBatchRows);
@@ -170,9 +170,9 @@ Done SettleRunning(LedgerEngine& engine) {
 
 }  // namespace
 
-std::expected<std::unique_ptr<LedgerEngine>, std::string> StartEngine(LedgerParts parts,
-                                                                      const Clock& clock) {
-  auto engine = std::make_unique<LedgerEngine>(std::move(parts), clock);
+std::expected<std::unique_ptr<Engine>, std::string> StartEngine(LedgerParts parts,
+                                                                const Clock& clock) {
+  auto engine = std::make_unique<Engine>(std::move(parts), clock);
   if (Done done = CheckTail(engine->log()); !done) return std::unexpected(done.error());
   if (Done done = RestoreIndex(*engine); !done) return std::unexpected(done.error());
   if (Done done = ReplayRows(*engine); !done) return std::unexpected(done.error());

@@ -5,14 +5,14 @@
 #include <memory>
 #include <string>
 
-#include "filters/ledger/engine/ledger_engine.h"
+#include "filters/ledger/engine/engine.h"
 
 namespace recourse {
 
 // Checks the tail of the hash chain, brings the index up to the log (or builds it anew), begins a
 // new epoch and turns what was DISPATCHING into UNCERTAIN. Running it again after a crash in its
 // middle gives the same. Fails with a line for people.
-std::expected<std::unique_ptr<LedgerEngine>, std::string> StartEngine(LedgerParts parts,
-                                                                      const Clock& clock);
+std::expected<std::unique_ptr<Engine>, std::string> StartEngine(LedgerParts parts,
+                                                                const Clock& clock);
 
 }  // namespace recourse

@@ -4,7 +4,7 @@
 #include <expected>
 #include <string>
 
-#include "filters/ledger/engine/ledger_engine.h"
+#include "filters/ledger/engine/engine.h"
 #include "filters/ledger/ledger.h"
 #include "filters/ledger/lmdb/lmdb_ledger.h"
 

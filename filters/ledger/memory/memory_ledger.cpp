@@ -19,7 +19,7 @@ void CompleteAll(const std::vector<JoinWait*>& waits) {
 
 }  // namespace
 
-MemoryLedger::MemoryLedger(std::unique_ptr<LedgerEngine> engine, const Clock& clock)
+MemoryLedger::MemoryLedger(std::unique_ptr<Engine> engine, const Clock& clock)
     : LoggedLedger(std::move(engine), clock) {}
 
 MemoryLedger::~MemoryLedger() {

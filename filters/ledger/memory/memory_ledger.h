@@ -7,8 +7,8 @@
 #include <optional>
 #include <vector>
 
+#include "filters/ledger/engine/engine.h"
 #include "filters/ledger/engine/join_table.h"
-#include "filters/ledger/engine/ledger_engine.h"
 #include "filters/ledger/engine/logged_ledger.h"
 #include "filters/ledger/ledger.h"
 
@@ -17,7 +17,7 @@ namespace recourse {
 class MemoryLedger final : public LoggedLedger {
  public:
   // `engine` has been started (recovery.h). `clock` outlives the ledger.
-  MemoryLedger(std::unique_ptr<LedgerEngine> engine, const Clock& clock);
+  MemoryLedger(std::unique_ptr<Engine> engine, const Clock& clock);
   // Joins that still wait get nullopt.
   ~MemoryLedger() override;
 

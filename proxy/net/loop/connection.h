@@ -148,9 +148,9 @@ inline ssize_t SendParts(int socket, std::span<const iovec> parts) {
 }
 
 // One operation and who awaits it. `Go` tries; what cannot be done yet parks and is tried again.
-class Operation : public Waiter {
+class Operation : public PendingOp {
  public:
-  Operation(Connection& connection, Go go) : Waiter(go), connection_(connection) {}
+  Operation(Connection& connection, Go go) : PendingOp(go), connection_(connection) {}
 
  protected:
   Connection& connection() const { return connection_; }
@@ -212,7 +212,7 @@ class ReadAwaiter final : Operation {
   std::size_t await_resume() const { return size_; }
 
  private:
-  static void Try(Waiter& self) { static_cast<ReadAwaiter&>(self).Read(); }
+  static void Try(PendingOp& self) { static_cast<ReadAwaiter&>(self).Read(); }
   void Read() {
     if (IsOver()) return End();
     if (connection().tls != nullptr) return ReadTls();
@@ -250,7 +250,7 @@ class ReadableAwaiter final : Operation {
   bool await_resume() const { return !connection().error; }
 
  private:
-  static void Try(Waiter& self) { static_cast<ReadableAwaiter&>(self).Look(); }
+  static void Try(PendingOp& self) { static_cast<ReadableAwaiter&>(self).Look(); }
   void Look() {
     if (IsOver() || HasDecrypted() || connection().descriptor.IsReady(Ready::kRead)) return End();
     Park(Ready::kRead);
@@ -275,7 +275,7 @@ class ReadyAwaiter final : Operation {
   bool await_resume() const { return !connection().error; }
 
  private:
-  static void Try(Waiter& self) {
+  static void Try(PendingOp& self) {
     auto& wait = static_cast<ReadyAwaiter&>(self);
     if (!wait.IsOver() && wait.IsCanceled()) {
       wait.connection().error = boost::asio::error::operation_aborted;
@@ -312,7 +312,7 @@ class WriteAwaiter final : Operation {
   bool was_refused() const { return was_refused_; }
 
  private:
-  static void TryAgain(Waiter& self) {
+  static void TryAgain(PendingOp& self) {
     auto& write = static_cast<WriteAwaiter&>(self);
     if (write.IsDone()) return write.End();
     write.Wait();
@@ -382,9 +382,9 @@ class WriteAwaiter final : Operation {
 };
 
 // Waits for the end of the turn (Reactor::QueueLast).
-class TurnEndAwaiter final : Waiter {
+class TurnEndAwaiter final : PendingOp {
  public:
-  explicit TurnEndAwaiter(Reactor& reactor) : Waiter(&TurnEndAwaiter::Go), reactor_(reactor) {}
+  explicit TurnEndAwaiter(Reactor& reactor) : PendingOp(&TurnEndAwaiter::Go), reactor_(reactor) {}
 
   bool await_ready() const { return false; }
   void await_suspend(std::coroutine_handle<> awaiting) {
@@ -394,7 +394,7 @@ class TurnEndAwaiter final : Waiter {
   void await_resume() const {}
 
  private:
-  static void Go(Waiter& self) { static_cast<TurnEndAwaiter&>(self).awaiting_.resume(); }
+  static void Go(PendingOp& self) { static_cast<TurnEndAwaiter&>(self).awaiting_.resume(); }
 
   Reactor& reactor_;
   std::coroutine_handle<> awaiting_{};

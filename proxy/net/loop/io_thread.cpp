@@ -49,9 +49,9 @@ int IoThread::Wait(int epoll, epoll_event* events, int max, int timeout_ms) {
   const bool may_wait = timeout_ms != 0 && !reactor_.has_queued();
   const MonoTime ended = clock_.Now();
   if (told_turn_) told_turn_(ended - woke_);
-  const bool has_asio_news = reactor_.Listen(may_wait ? timeout_ms : 0);
+  const bool has_asio_news = reactor_.Poll(may_wait ? timeout_ms : 0);
   woke_ = may_wait ? clock_.Now() : ended;
-  reactor_.GoOn();
+  reactor_.RunReady();
   return has_asio_news ? ::epoll_wait(epoll, events, max, 0) : 0;
 }
 

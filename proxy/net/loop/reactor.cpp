@@ -38,7 +38,7 @@ bool Descriptor::IsReady(Ready what) {
   return false;
 }
 
-void Descriptor::Park(Waiter& waiter, Ready what) {
+void Descriptor::Park(PendingOp& waiter, Ready what) {
   (what == Ready::kRead ? readers_ : writers_).Push(waiter);
 }
 
@@ -82,7 +82,7 @@ void Reactor::Nest(int epoll) {
   RC_CHECK(::epoll_ctl(epoll_, EPOLL_CTL_ADD, epoll, &event) == 0);
 }
 
-bool Reactor::Listen(int timeout_ms) {
+bool Reactor::Poll(int timeout_ms) {
   std::array<epoll_event, kEventsPerTurn> events;
   const int count =
       ::epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), timeout_ms);
@@ -100,10 +100,10 @@ bool Reactor::Listen(int timeout_ms) {
 }
 
 // Who is queued from now on has the next turn.
-void Reactor::GoOn() {
-  WaiterQueue present;
+void Reactor::RunReady() {
+  PendingQueue present;
   present.Append(queue_);
-  while (Waiter* const waiter = present.Pop()) {
+  while (PendingOp* const waiter = present.Pop()) {
     waiter->go_(*waiter);
     if (last_count_ >= kTogetherMax) GoTogether();
   }
@@ -113,10 +113,10 @@ void Reactor::GoOn() {
 // Once to send, and once more for who goes on from there when all have sent.
 void Reactor::GoTogether() {
   for (int round = 0; round < 2; ++round) {
-    WaiterQueue present;
+    PendingQueue present;
     present.Append(last_);
     last_count_ = 0;
-    while (Waiter* const waiter = present.Pop()) waiter->go_(*waiter);
+    while (PendingOp* const waiter = present.Pop()) waiter->go_(*waiter);
   }
 }
 

@@ -9,35 +9,35 @@
 namespace recourse {
 
 // Somebody who goes on later. It stays where it is from when it is queued or parked until then.
-class Waiter {
+class PendingOp {
  public:
-  using Go = void (*)(Waiter& self);
-  explicit Waiter(Go go) : go_(go) {}
+  using Go = void (*)(PendingOp& self);
+  explicit PendingOp(Go go) : go_(go) {}
 
  private:
-  friend class WaiterQueue;
+  friend class PendingQueue;
   friend class Reactor;
   Go go_;
-  Waiter* next_ = nullptr;
+  PendingOp* next_ = nullptr;
 };
 
 // First in, first out. Owns nobody.
-class WaiterQueue {
+class PendingQueue {
  public:
   bool empty() const { return first_ == nullptr; }
-  void Push(Waiter& waiter) {
+  void Push(PendingOp& waiter) {
     waiter.next_ = nullptr;
     (first_ == nullptr ? first_ : last_->next_) = &waiter;
     last_ = &waiter;
   }
   // Null when there is none.
-  Waiter* Pop() {
-    Waiter* const waiter = first_;
+  PendingOp* Pop() {
+    PendingOp* const waiter = first_;
     if (waiter != nullptr) first_ = waiter->next_;
     return waiter;
   }
   // Everybody of `other` comes in behind, and leaves that queue.
-  void Append(WaiterQueue& other) {
+  void Append(PendingQueue& other) {
     if (other.empty()) return;
     (first_ == nullptr ? first_ : last_->next_) = other.first_;
     last_ = other.last_;
@@ -45,8 +45,8 @@ class WaiterQueue {
   }
 
  private:
-  Waiter* first_ = nullptr;
-  Waiter* last_ = nullptr;  // of no meaning while there is no first
+  PendingOp* first_ = nullptr;
+  PendingOp* last_ = nullptr;  // of no meaning while there is no first
 };
 
 class Reactor;
@@ -78,7 +78,7 @@ class Descriptor {
 
   // `waiter` goes on in the turn in which the descriptor is ready, canceled or closed. Only after
   // the kernel has said that it is not ready.
-  void Park(Waiter& waiter, Ready what);
+  void Park(PendingOp& waiter, Ready what);
   // Who is parked goes on with the next turn, and tries again.
   void Wake();
   // The same. Whoever began before that must not park again: it compares cancels() with what it was
@@ -97,7 +97,7 @@ class Descriptor {
   bool may_read_ = false;  // the kernel tells at once what was there before it was asked to watch
   bool reads_to_end_ = false;
   std::uint32_t cancels_ = 0;
-  WaiterQueue readers_, writers_;  // with TLS, a read may wait to write, and a write to read
+  PendingQueue readers_, writers_;  // with TLS, a read may wait to write, and a write to read
 };
 
 class Reactor {
@@ -108,11 +108,11 @@ class Reactor {
   Reactor& operator=(const Reactor&) = delete;
 
   // It goes on in the next turn, when those before it have.
-  void Queue(Waiter& waiter) { queue_.Push(waiter); }
+  void Queue(PendingOp& waiter) { queue_.Push(waiter); }
   // It goes on at the end of this turn, when everybody else has, or as soon as kTogetherMax wait
   // for that. Whoever queues so again meanwhile goes on when all of them have; after that, in the
   // next turn.
-  void QueueLast(Waiter& waiter) {
+  void QueueLast(PendingOp& waiter) {
     last_.Push(waiter);
     ++last_count_;
   }
@@ -122,9 +122,9 @@ class Reactor {
   void Nest(int epoll);
   // A turn is these two. First what the kernel has to tell is taken, which is waited for so long;
   // negative: for ever. True: the nested set has something to tell, too.
-  bool Listen(int timeout_ms = 0);
+  bool Poll(int timeout_ms = 0);
   // Then everybody whose turn it is goes on, once.
-  void GoOn();
+  void RunReady();
 
   static constexpr int kTogetherMax = 64;  // so that what they hold stays in the processor's cache
 
@@ -133,8 +133,8 @@ class Reactor {
   void GoTogether();
 
   const int epoll_;
-  WaiterQueue queue_;
-  WaiterQueue last_;
+  PendingQueue queue_;
+  PendingQueue last_;
   int last_count_ = 0;
 };
 

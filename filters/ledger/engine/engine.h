@@ -24,9 +24,9 @@ namespace recourse {
 
 // One thread at a time. After a failed Commit nothing is written any more; what was committed can
 // still be read.
-class LedgerEngine {
+class Engine {
  public:
-  LedgerEngine(LedgerParts parts, const Clock& clock);
+  Engine(LedgerParts parts, const Clock& clock);
 
   // Of the start (recovery.cpp).
   LedgerReplay replay() { return LedgerReplay(state_, rows_); }

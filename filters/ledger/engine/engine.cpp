@@ -1,4 +1,4 @@
-#include "filters/ledger/engine/ledger_engine.h"
+#include "filters/ledger/engine/engine.h"
 
 #include <algorithm>
 #include <string>
@@ -11,14 +11,14 @@
 
 namespace recourse {
 
-LedgerEngine::LedgerEngine(LedgerParts parts, const Clock& clock)
+Engine::Engine(LedgerParts parts, const Clock& clock)
     : state_(std::move(parts), clock),
       lookup_(state_),
       rows_(state_, lookup_),
       retirement_(state_, lookup_, rows_),
       index_(state_) {}
 
-Result<LedgerEngine::BeginStep> LedgerEngine::Begin(NewOperation& call) {
+Result<Engine::BeginStep> Engine::Begin(NewOperation& call) {
   BeginRule rule(call);
   auto planned = lookup_.Judge([&](Known& known) { return rule.Decide(known); });
   if (!planned) return std::unexpected(planned.error());
@@ -43,39 +43,35 @@ Result<LedgerEngine::BeginStep> LedgerEngine::Begin(NewOperation& call) {
   return step;
 }
 
-Result<Event> LedgerEngine::Record(Transition& transition) {
+Result<Event> Engine::Record(Transition& transition) {
   auto plan = lookup_.Judge([&](Known& known) { return recourse::Decide(transition, known); });
   if (!plan) return std::unexpected(plan.error());
   if (auto done = rows_.CarryOut(*plan); !done) return std::unexpected(done.error());
   return std::move(std::get<EventWrite>(plan->writes.front()).event);
 }
 
-Result<void> LedgerEngine::RecordPolicy(const PolicyChange& change) {
-  return rows_.AppendPolicy(change);
-}
+Result<void> Engine::RecordPolicy(const PolicyChange& change) { return rows_.AppendPolicy(change); }
 
-Result<void> LedgerEngine::RecordOrder(const OperatorOrder& order) {
-  return rows_.AppendOrder(order);
-}
+Result<void> Engine::RecordOrder(const OperatorOrder& order) { return rows_.AppendOrder(order); }
 
-void LedgerEngine::MarkAnswered(AttemptId answered) { rows_.MarkAnswered(answered); }
+void Engine::MarkAnswered(AttemptId answered) { rows_.MarkAnswered(answered); }
 
-void LedgerEngine::MarkUnread(AttemptId answered) { rows_.MarkUnread(answered); }
+void Engine::MarkUnread(AttemptId answered) { rows_.MarkUnread(answered); }
 
-bool LedgerEngine::is_batch_full() const {
+bool Engine::is_batch_full() const {
   const RowBatch& batch = state_.log.batch();
   return !is_latched() && (batch.size() >= limits::kCommitBatchMax ||
                            batch.bytes.size() >= limits::kCommitBatchBytesMax);
 }
 
-Result<FlowState> LedgerEngine::MoveFlow(const FlowMove& move) {
+Result<FlowState> Engine::MoveFlow(const FlowMove& move) {
   auto planned = lookup_.Judge([&](Known& known) { return recourse::Decide(move, known); });
   if (!planned) return std::unexpected(planned.error());
   if (auto done = rows_.CarryOut(planned->plan); !done) return std::unexpected(done.error());
   return std::move(planned->reply);
 }
 
-Result<ApprovalOutcome> LedgerEngine::Decide(const ApprovalOrder& order) {
+Result<ApprovalOutcome> Engine::Decide(const ApprovalOrder& order) {
   auto planned = lookup_.Judge([&](Known& known) { return recourse::Decide(order, known); });
   if (!planned) return std::unexpected(planned.error());
   if (auto done = rows_.CarryOut(planned->plan); !done) return std::unexpected(done.error());
@@ -85,7 +81,7 @@ Result<ApprovalOutcome> LedgerEngine::Decide(const ApprovalOrder& order) {
   return std::move(planned->reply);
 }
 
-Result<std::vector<PendingApproval>> LedgerEngine::Claims(std::uint64_t after, std::size_t limit) {
+Result<std::vector<PendingApproval>> Engine::Claims(std::uint64_t after, std::size_t limit) {
   std::vector<PendingApproval> claims;
   for (auto at = state_.claims.all().upper_bound(after);
        at != state_.claims.all().end() && claims.size() < limit; ++at) {
@@ -98,14 +94,14 @@ Result<std::vector<PendingApproval>> LedgerEngine::Claims(std::uint64_t after, s
   return claims;
 }
 
-Result<LedgerEngine::State> LedgerEngine::StateOf(std::uint64_t operation) {
+Result<Engine::State> Engine::StateOf(std::uint64_t operation) {
   const auto found = state_.index.Find(operation);
   if (!found) return std::unexpected(found.error());
   if (!*found) return std::unexpected(Error(ErrorCode::kInternal, "no such operation"));
   return State{(*found)->entry.last_event, (*found)->entry.phase};
 }
 
-Result<std::vector<Event>> LedgerEngine::Open(std::uint64_t after, std::size_t limit) {
+Result<std::vector<Event>> Engine::Open(std::uint64_t after, std::size_t limit) {
   std::vector<Event> events;
   for (auto at = state_.open.all().upper_bound(after);
        at != state_.open.all().end() && events.size() < limit; ++at) {
@@ -118,7 +114,7 @@ Result<std::vector<Event>> LedgerEngine::Open(std::uint64_t after, std::size_t l
   return events;
 }
 
-Result<std::vector<bool>> LedgerEngine::AreNewest(const std::vector<OperationRow>& rows) {
+Result<std::vector<bool>> Engine::AreNewest(const std::vector<OperationRow>& rows) {
   std::vector<bool> newest;
   newest.reserve(rows.size());
   for (const OperationRow& row : rows) {
@@ -137,7 +133,7 @@ Result<std::vector<bool>> LedgerEngine::AreNewest(const std::vector<OperationRow
   return newest;
 }
 
-LedgerStats LedgerEngine::Stats() {
+LedgerStats Engine::Stats() {
   LedgerStats stats;
   stats.last_id = state_.log.head().seq;
   stats.first_id = state_.log.first_row();
