@@ -18,7 +18,7 @@ Scope ScopeOfCaller(Scope scope, const std::string& caller) {
 // Version 1 knew neither tenants nor credentials and read no values from multipart, and an agent's
 // key beat every identity.
 void AddVersion1(const KeyInputs& inputs, const Recipe& recipe, const std::string& caller,
-                 DerivedKey& derived) {
+                 const Digest& args_hash, DerivedKey& derived) {
   const Scope& scope = recipe.scope;
   const bool was_named = recipe.named.intent.has_value() && !recipe.intent.is_named;
   const bool was_callers = was_named || (scope.is_wide && scope.kind != "global");
@@ -28,14 +28,15 @@ void AddVersion1(const KeyInputs& inputs, const Recipe& recipe, const std::strin
                            was_named    ? NamedIntent(recipe.named)
                            : was_unread ? IdentityOf(inputs, nullptr)
                                         : recipe.intent,
-                           derived.args_hash, std::string());
+                           args_hash, std::string());
   if (key == derived.key) return;
   derived.older.push_back(
-      {.key = key, .args_hash = derived.args_hash, .tool = inputs.tool_name, .caller = caller});
+      {.key = key, .args_hash = args_hash, .tool = inputs.tool_name, .caller = caller});
 }
 
 // Later versions told fewer names of fields apart.
-void AddEarlierNames(const KeyInputs& inputs, const Recipe& recipe, DerivedKey& derived) {
+void AddEarlierNames(const KeyInputs& inputs, const Recipe& recipe, const Digest& args_hash,
+                     DerivedKey& derived) {
   const Headers& headers = inputs.request.headers;
   const std::string tenants = TenantsOf(headers, FieldNames::kEarlier);
   Scope scope = recipe.scope;
@@ -44,9 +45,9 @@ void AddEarlierNames(const KeyInputs& inputs, const Recipe& recipe, DerivedKey& 
   }
   if (tenants == recipe.tenants && scope.value == recipe.scope.value) return;
   derived.older.push_back(
-      {.key = KeyOf(inputs, scope, recipe.intent, derived.args_hash, tenants),
-       .intent = IntentDigest(inputs, scope, recipe.intent, derived.args_hash, tenants),
-       .args_hash = derived.args_hash,
+      {.key = KeyOf(inputs, scope, recipe.intent, args_hash, tenants),
+       .intent = IntentDigest(inputs, scope, recipe.intent, args_hash, tenants),
+       .args_hash = args_hash,
        .tool = inputs.tool_name,
        .caller = inputs.caller,
        .principal = PrincipalOf(inputs.secret, inputs.caller, inputs.principal, headers,
@@ -203,25 +204,41 @@ void AddNamesUnder(const EarlierPolicy& earlier, const RequestContext& context,
   }
 }
 
-}  // namespace
-
-void AddOlderNames(const KeyInputs& inputs, const Recipe& recipe, DerivedKey& derived) {
-  AddVersion1(inputs, recipe, inputs.caller, derived);
-  AddEarlierNames(inputs, recipe, derived);
+// What the call would have been named before, with that fingerprint of its arguments.
+void AddNamesWith(const Digest& args_hash, const KeyInputs& inputs, const Recipe& recipe,
+                  DerivedKey& derived) {
+  AddVersion1(inputs, recipe, inputs.caller, args_hash, derived);
+  AddEarlierNames(inputs, recipe, args_hash, derived);
   for (const Caller::Earlier& earlier : inputs.earlier_callers) {
     const Scope scope = ScopeOfCaller(recipe.scope, earlier.name);
     OlderRecipe older;
-    older.args_hash = derived.args_hash;
+    older.args_hash = args_hash;
     older.tool = inputs.tool_name;
     older.caller = earlier.name;
-    older.key = KeyOf(inputs, scope, recipe.intent, derived.args_hash, recipe.tenants);
-    older.intent = IntentDigest(inputs, scope, recipe.intent, derived.args_hash, recipe.tenants);
+    older.key = KeyOf(inputs, scope, recipe.intent, args_hash, recipe.tenants);
+    older.intent = IntentDigest(inputs, scope, recipe.intent, args_hash, recipe.tenants);
     older.principal = PrincipalOf(
         inputs.secret, earlier.name, inputs.principal, inputs.request.headers, inputs.query,
         earlier.has_token ? std::string_view(inputs.verified_field) : std::string_view());
     if (older.key != derived.key) derived.older.push_back(std::move(older));
-    AddVersion1(inputs, recipe, earlier.name, derived);
+    AddVersion1(inputs, recipe, earlier.name, args_hash, derived);
   }
+}
+
+}  // namespace
+
+void AddOlderNames(const KeyInputs& inputs, const Recipe& recipe, DerivedKey& derived) {
+  AddNamesWith(derived.args_hash, inputs, recipe, derived);
+  if (FieldsAmongArguments(inputs).empty()) return;
+  const Digest args_then = ArgsHash(inputs, FieldNames::kEarlier);
+  derived.older.push_back(
+      {.key = KeyOf(inputs, recipe.scope, recipe.intent, args_then, recipe.tenants),
+       .intent = IntentDigest(inputs, recipe.scope, recipe.intent, args_then, recipe.tenants),
+       .args_hash = args_then,
+       .tool = inputs.tool_name,
+       .caller = inputs.caller,
+       .principal = derived.principal});
+  AddNamesWith(args_then, inputs, recipe, derived);
 }
 
 void AddNamesUnderEarlierPolicies(const RequestContext& context, const CallBody& body,

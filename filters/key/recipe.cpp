@@ -6,6 +6,7 @@
 
 #include "filters/call/scope_text.h"
 #include "filters/key/canonical_args.h"
+#include "proxy/base/http/argument_fields.h"
 #include "proxy/base/http/http_message.h"
 #include "proxy/base/json/json_canonical.h"
 
@@ -161,11 +162,22 @@ Intent IdentityOf(const KeyInputs& inputs, const Json* body) {
   return intent;
 }
 
-Digest ArgsHash(const KeyInputs& inputs) {
+std::string FieldsAmongArguments(const KeyInputs& inputs) {
+  std::string text;
+  // What is called by name has its arguments in its message.
+  if (!inputs.body.call_name.empty()) return text;
+  for (const auto& [name, value] : ArgumentFieldsOf(inputs.request.headers)) {
+    AppendPart(text, name);
+    AppendPart(text, value);
+  }
+  return text;
+}
+
+Digest ArgsHash(const KeyInputs& inputs, FieldNames names) {
   const auto hash = [&](const Pairs& query, const std::vector<std::string>& ignore) {
-    const std::string args =
-        CanonicalArgs({inputs.request.method, inputs.path, inputs.request.target, query,
-                       inputs.body, inputs.request.body, ignore});
+    std::string args = CanonicalArgs({inputs.request.method, inputs.path, inputs.request.target,
+                                      query, inputs.body, inputs.request.body, ignore});
+    if (names == FieldNames::kNow) args += FieldsAmongArguments(inputs);
     return inputs.secret.OfParts({kArgsVersion, args});
   };
   if (inputs.body.placed_key.empty()) return hash(inputs.query, inputs.tool.ignore);

@@ -42,8 +42,11 @@ Intent NamedIntent(const ClientIntent& named);
 // and the arguments take their place.
 Intent IdentityOf(const KeyInputs& inputs, const Json* body);
 
-// The fingerprint of the arguments.
-Digest ArgsHash(const KeyInputs& inputs);
+// The header fields that are arguments; empty: none. With none of them a fingerprint is that of
+// every version.
+std::string FieldsAmongArguments(const KeyInputs& inputs);
+// The fingerprint of the arguments, among which the first versions counted no field.
+Digest ArgsHash(const KeyInputs& inputs, FieldNames names = FieldNames::kNow);
 // Without tenants both are the recipe of every version.
 Digest KeyOf(const KeyInputs& inputs, const Scope& scope, const Intent& intent,
              const Digest& args_hash, const std::string& tenants);

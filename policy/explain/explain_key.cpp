@@ -6,6 +6,7 @@
 #include "policy/graphql/key_argument.h"
 #include "policy/model/principal.h"
 #include "policy/uri/opposites.h"
+#include "proxy/base/http/argument_fields.h"
 
 namespace recourse {
 namespace {
@@ -105,6 +106,15 @@ void AddCaller(const CallersRule& rule, const ExplainedCall& call, Explanation& 
   if (!lacks.empty()) {
     out.notes.emplace_back("As it stands the call is answered 401 `caller-unknown` and not sent.");
   }
+}
+
+// Those that are arguments.
+std::string FieldsCounted(const ExplainedCall& call) {
+  std::string names;
+  for (const auto& [name, value] : call.headers) {
+    if (IsArgumentField(name)) names += ", header " + name;
+  }
+  return names;
 }
 
 // What the answer is bound to.
@@ -235,7 +245,7 @@ void AddKey(const Policy& policy, const Tool& tool, const ExplainedCall& call,
       out.notes.emplace_back(
           "None of the identity values is in this call, so all arguments count.");
     }
-    out.key.push_back({"args", out.fingerprint + ", normalized"});
+    out.key.push_back({"args", out.fingerprint + ", normalized" + FieldsCounted(call)});
     return;
   }
   if (door != nullptr) return AddDoor(*door, values, out);

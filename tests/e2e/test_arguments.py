@@ -46,6 +46,35 @@ def test_other_arguments_are_another_call(proxy, double, token, first, second):
 
 
 @pytest.mark.parametrize(
+    "method, field, first, second",
+    [
+        ("PUT", "Content-Range", "bytes 0-9/20", "bytes 10-19/20"),  # pieces of one upload
+        ("PATCH", "Upload-Offset", "0", "10"),
+        ("POST", "Upload-Metadata", "filename YQ==", "filename Yg=="),
+        ("PUT", "X-Amz-Copy-Source", "/a/1", "/a/2"),
+        ("MOVE", "Destination", "/a", "/b"),
+        ("POST", "Dropbox-API-Arg", '{"path":"/a"}', '{"path":"/b"}'),
+        ("POST", "X-Amz-Target", "DynamoDB_20120810.GetItem", "DynamoDB_20120810.DeleteItem"),
+        ("POST", "X-TC-Action", "StopInstances", "TerminateInstances"),
+        ("PATCH", "Content-Type", "application/merge-patch+json", "application/json-patch+json"),
+    ],
+)
+def test_a_field_that_says_what_a_call_does_is_an_argument(
+    proxy, double, token, method, field, first, second
+):
+    path = f"/fields/{token}"
+
+    def send(value):
+        fields = {"Content-Type": "application/json", **rawhttp.traced(TRACE), field: value}
+        return rawhttp.call(proxy.port, method, path, headers=fields, body=b'{"Key":1}')
+
+    answers = [send(value) for value in (first, second)]
+    assert [answer.status for answer in answers] == [201] * 2
+    assert not answers[1].replayed and answers[0].body != answers[1].body
+    assert send(second).replayed and len(double.effects(path)) == 2
+
+
+@pytest.mark.parametrize(
     "body", ['{"a":1,"a":2}', '{"a":', "\ufeff{}", '{"a":NaN}', '{"a":"\\ud800"}']
 )
 def test_arguments_with_two_readings_are_refused(proxy, double, token, body):

@@ -102,6 +102,8 @@ TEST(CanonicalArgsTest, CallsThatDifferGiveDifferentKeys) {
       {"raw bytes keep their white space", Typed("text/plain", "a b"), Typed("text/plain", "a  b")},
       {"raw type", Typed("text/plain", "a"), Typed("text/csv", "a")},
       {"JSON text without a type", Typed("", R"({"a":1})"), Typed("", R"({"a": 1})")},
+      {"patch types", Typed("application/merge-patch+json", "{}"),
+       Typed("application/strategic-merge-patch+json; charset=utf-8", "{}")},
       {"path", JsonCall("{}"), other_path},
       {"method", JsonCall("{}"), other_method},
   };
@@ -109,6 +111,54 @@ TEST(CanonicalArgsTest, CallsThatDifferGiveDifferentKeys) {
     EXPECT_NE(Derive(pair.first).key, Derive(pair.second).key) << pair.what;
     EXPECT_NE(Derive(pair.first).args_hash, Derive(pair.second).args_hash) << pair.what;
   }
+}
+
+TEST(CanonicalArgsTest, FieldsThatSayWhatACallDoesAreArguments) {
+  for (const char* name : {"Content-Range",
+                           "Upload-Offset",
+                           "Upload-Metadata",
+                           "X-Amz-Target",
+                           "X-Amz-Copy-Source",
+                           "X-Ms-Copy-Source",
+                           "Dropbox-API-Arg",
+                           "Destination",
+                           "SOAPAction",
+                           "X-TC-Action",
+                           "Next-Action",
+                           "X-Amz-Meta-Owner",
+                           "X-Bz-File-Name",
+                           "X-Bz-Part-Number",
+                           "Slug",
+                           "X-Amz-Acl",
+                           "X-Ms-Access-Tier",
+                           "X-Dry-Run",
+                           "Content-Profile",
+                           "ce-type"}) {
+    KeyCase first, second, other_case;
+    first.headers = {{name, "1"}};
+    second.headers = {{name, "2"}};
+    other_case.headers = {{ToLower(name), "1"}};
+    EXPECT_NE(Derive(first).key, Derive(second).key) << name;
+    EXPECT_NE(Derive(first).args_hash, Derive(KeyCase()).args_hash) << name;
+    EXPECT_EQ(Derive(first).key, Derive(other_case).key) << name;
+  }
+  for (const char* name : {"Date", "X-Amz-Date", "X-Request-Id", "If-Match", "Accept", "Expect",
+                           "X-Amz-Content-Sha256", "Content-MD5", "User-Agent", "Range"}) {
+    KeyCase call;
+    call.headers = {{name, "1"}};
+    EXPECT_EQ(Derive(call).args_hash, Derive(KeyCase()).args_hash) << name;
+  }
+}
+
+TEST(CanonicalArgsTest, APreferenceIsAnArgumentUnlessItIsAboutTheAnswer) {
+  const auto args = [](const char* preferences) {
+    KeyCase call;
+    call.headers = {{"Prefer", preferences}};
+    return Derive(call).args_hash;
+  };
+  EXPECT_NE(args("return=minimal, tx=rollback"), args("tx=commit"));
+  EXPECT_EQ(args("return=minimal, tx=commit"), args("tx=commit,return=representation"));
+  EXPECT_EQ(args("return=minimal"), Derive(KeyCase()).args_hash);
 }
 
 TEST(CanonicalArgsTest, EncodedBodiesAreTheirBytes) {
@@ -131,7 +181,8 @@ TEST(CanonicalArgsTest, JsonThatHasTwoReadingsIsRefused) {
 TEST(CanonicalArgsTest, JsonInAnotherCharsetIsRefused) {
   for (const char* type :
        {"application/json; charset=utf-16", "application/json;charset=\"iso-8859-1\"",
-        "application/json, text/plain; charset", "application/json; charset=utf-7"}) {
+        "application/json, text/plain; charset", "application/json; charset=utf-7",
+        "application/json; charset*=utf-7''", "application/json; x=\"a; charset=utf-7\""}) {
     const auto key = TryDerive(Typed(type, "{}"));
     if (std::string_view(type).starts_with("application/json,")) continue;  // not a JSON type
     ASSERT_FALSE(key.has_value()) << type;
@@ -148,7 +199,8 @@ TEST(CanonicalArgsTest, MultipartThatSplitsTwoWaysIsItsBytes) {
        {"preamble\r\n--x\r\nA: b\r\n\r\n1\r\n--x--\r\n",
         "--x\r\nA: b\r\n\r\n1\r\n--x--\r\nepilogue",
         "--x\r\nA: b\r\n\r\n1\r\n--xy\r\nA: b\r\n\r\n2\r\n--x--\r\n",
-        "--x\r\nno header\r\n\r\n1\r\n--x--", "--x\nA: b\n\n1\n--x--\n", "--x\r\nA: b\r\n\r\n1"}) {
+        "--x\r\nA: b\r\n\r\n1\n--x\nA: b\n\n2\r\n--x--\r\n", "--x\r\nno header\r\n\r\n1\r\n--x--",
+        "--x\nA: b\n\n1\n--x--\n", "--x\r\nA: b\r\n\r\n1"}) {
     HttpRequest request{"POST", "/", {{"Content-Type", "multipart/form-data; boundary=x"}}, body};
     const auto read = ReadCallBody(request);
     ASSERT_TRUE(read.has_value());

@@ -288,6 +288,19 @@ TEST(KeyTest, WhatBeganBeforeItsTenantWasToldApartIsFound) {
   EXPECT_TRUE(std::ranges::none_of(before.older, is_before));
 }
 
+TEST(KeyTest, WhatBeganBeforeAFieldWasAnArgumentIsFound) {
+  KeyCase call;
+  const DerivedKey before = Derive(call);
+  call.headers = {{"Content-Range", "bytes 0-9/20"}};
+  const DerivedKey now = Derive(call);
+  EXPECT_NE(now.key, before.key);
+  EXPECT_TRUE(std::ranges::any_of(now.older, [&](const OlderRecipe& older) {
+    return older.key == before.key && older.intent == before.intent &&
+           older.args_hash == before.args_hash && older.principal == now.principal;
+  }));
+  EXPECT_TRUE(before.older.empty());
+}
+
 TEST(KeyTest, WhatBeganBeforeItsCredentialsWereToldApartIsFound) {
   KeyCase call;
   call.has_client_trace = false;

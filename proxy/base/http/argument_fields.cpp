@@ -1,0 +1,89 @@
+#include "proxy/base/http/argument_fields.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+#include <utility>
+
+#include "proxy/base/latest_texts.h"
+
+namespace recourse {
+namespace {
+
+// Of WebDAV, AtomPub, SOAP, PostgREST, CloudEvents, Dropbox, AWS, Azure, Swift.
+constexpr std::string_view kNames[] = {
+    "content-disposition", "content-profile", "content-range", "ce-source",
+    "ce-subject",          "ce-type",         "depth",         "destination",
+    "dropbox-api-arg",     "overwrite",       "slug",          "soapaction",
+    "x-amz-target",        "x-amz-tagging",   "x-copy-from",   "x-ms-page-write",
+    "x-ms-range",          "x-update-range"};
+// tus, Google, Azure, Swift.
+constexpr std::string_view kBeginnings[] = {"upload-",     "x-goog-upload-",   "x-upload-content-",
+                                            "x-ms-blob-",  "x-ms-documentdb-", "x-object-",
+                                            "x-container-"};
+// Stores of objects; Tencent and Alibaba Cloud, Next.js; Backblaze; what is only tried.
+constexpr std::string_view kEndings[] = {
+    "-copy-source", "-copy-source-range", "-rename-source", "-source-range",
+    "-acl",         "-access-tier",       "-storage-class", "-action",
+    "-file-name",   "-filename",          "-part-number",   "dry-run",
+    "dryrun",       "-validate-only"};
+// What a store keeps beside an object, and for whom.
+constexpr std::string_view kMiddles[] = {"-meta-", "-bz-info-", "-grant-"};
+// Preferences that are about more than the answer.
+constexpr std::string_view kPreferences[] = {"tx=", "resolution=", "missing="};
+
+// In lower case, without parameters.
+std::string MediaOf(std::string_view content_type) {
+  return ToLower(TrimBlanks(content_type.substr(0, content_type.find(';'))));
+}
+
+// One text is another change as a JSON, merge or strategic merge patch.
+bool IsPatchType(std::string_view media) { return media.ends_with("-patch+json"); }
+
+void AddPreferences(std::string_view value, Headers& found) {
+  while (!value.empty()) {
+    const auto end = std::min(value.find_first_of(",;"), value.size());
+    std::string preference = ToLower(TrimBlanks(value.substr(0, end)));
+    const auto begins = [&](std::string_view part) { return preference.starts_with(part); };
+    if (std::ranges::any_of(kPreferences, begins)) {
+      found.emplace_back("prefer", std::move(preference));
+    }
+    value.remove_prefix(std::min(end + 1, value.size()));
+  }
+}
+
+bool IsArgumentName(std::string_view name) {
+  const std::string lower = ToLower(name);
+  const auto begins = [&](std::string_view part) { return lower.starts_with(part); };
+  const auto ends = [&](std::string_view part) { return lower.ends_with(part); };
+  const auto has = [&](std::string_view part) { return lower.contains(part); };
+  return std::ranges::find(kNames, lower) != std::end(kNames) ||
+         std::ranges::any_of(kBeginnings, begins) || std::ranges::any_of(kEndings, ends) ||
+         std::ranges::any_of(kMiddles, has);
+}
+
+}  // namespace
+
+bool IsArgumentField(std::string_view name) {
+  constexpr std::size_t kNameBytes = 61, kKept = 128;
+  return LatestOf<IsArgumentName, kNameBytes, kKept>(name);
+}
+
+Headers ArgumentFieldsOf(const Headers& headers) {
+  Headers found;
+  for (const auto& [name, value] : headers) {
+    if (IsArgumentField(name)) {
+      found.emplace_back(ToLower(name), value);
+    } else if (EqualsIgnoreCase(name, "Prefer")) {
+      AddPreferences(value, found);
+    } else if (EqualsIgnoreCase(name, "Content-Type")) {
+      if (auto media = MediaOf(value); IsPatchType(media)) {
+        found.emplace_back("content-type", std::move(media));
+      }
+    }
+  }
+  std::ranges::sort(found);
+  return found;
+}
+
+}  // namespace recourse
