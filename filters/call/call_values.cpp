@@ -8,6 +8,7 @@
 #include "filters/call/multipart.h"
 #include "policy/graphql/decision/document_key.h"
 #include "policy/model/approval_need.h"
+#include "policy/model/method_override.h"
 #include "proxy/base/hex.h"
 #include "proxy/base/http/content_coding.h"
 
@@ -65,14 +66,17 @@ bool IsJsonType(std::string_view media) {
   return media == "application/json" || media == "text/json" || media.ends_with("+json");
 }
 
-Result<CallBody> ReadJson(const HttpRequest& request, const ContentType& type) {
+Result<CallBody> ReadJson(const HttpRequest& request, const std::string& content_type,
+                          const ContentType& type) {
   const std::string* charset = FindHeader(type.parameters, "charset");
   if (!type.valid) {
     return std::unexpected(
         Error(ErrorCode::kUnsupportedMediaType, "the Content-Type field cannot be read"));
   }
-  if (charset != nullptr && !EqualsIgnoreCase(*charset, "utf-8") &&
-      !EqualsIgnoreCase(*charset, "utf8")) {
+  const bool is_utf8 = charset == nullptr || EqualsIgnoreCase(*charset, "utf-8") ||
+                       EqualsIgnoreCase(*charset, "utf8");
+  // To some `charset*=` says it too (aiohttp), or what only looks like a parameter.
+  if (!is_utf8 || !IsUtf8Form(content_type)) {
     return std::unexpected(Error(ErrorCode::kUnsupportedMediaType,
                                  "JSON arguments must be in UTF-8; send charset=utf-8 or none"));
   }
@@ -124,9 +128,22 @@ Json ValuesOfParts(const std::vector<BodyPart>& parts) {
   return values;
 }
 
+// PHP takes what stands behind the first "boundary", as in xboundary=; others take boundary*=.
+bool TellsOneBoundary(const ContentType& type) {
+  bool is_told = false;
+  for (const auto& [name, value] : type.parameters) {
+    if (name == "boundary") {
+      is_told = true;
+    } else if (name.contains("boundary") || (!is_told && ToLower(value).contains("boundary"))) {
+      return false;
+    }
+  }
+  return is_told;
+}
+
 CallBody ReadMultipart(const HttpRequest& request, const ContentType& type) {
   const std::string* boundary = FindHeader(type.parameters, "boundary");
-  if (!type.valid || boundary == nullptr) return RawCallBody(request);
+  if (!type.valid || !TellsOneBoundary(type)) return RawCallBody(request);
   auto parts = ParseMultipart(request.body, *boundary);
   if (!parts) return RawCallBody(request);
   CallBody body;
@@ -248,7 +265,7 @@ Result<CallBody> ReadCallBody(const HttpRequest& request) {
   const std::string* field = FindHeader(request.headers, "Content-Type");
   if (field == nullptr || IsEncoded(request.headers)) return RawCallBody(request);
   const ContentType type = ParseContentType(*field);
-  if (IsJsonType(type.media)) return ReadJson(request, type);
+  if (IsJsonType(type.media)) return ReadJson(request, *field, type);
   if (type.media == "application/x-www-form-urlencoded") return ReadForm(request);
   if (type.media == "multipart/form-data") return ReadMultipart(request, type);
   return RawCallBody(request);

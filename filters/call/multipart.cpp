@@ -96,6 +96,8 @@ std::optional<std::vector<BodyPart>> ParseMultipart(std::string_view body,
     if (end == std::string_view::npos) return std::nullopt;
     std::string_view text = body.substr(0, end);
     body.remove_prefix(end + next.size());
+    // Others end a part at a line feed alone, or wherever the boundary is.
+    if (text.contains(std::string_view(next).substr(2))) return std::nullopt;
     BodyPart part;
     if (!TakeHeaders(text, part.headers) || !ReadNames(part)) return std::nullopt;
     part.content = text;

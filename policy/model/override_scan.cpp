@@ -43,9 +43,9 @@ OverrideScan::OverrideScan(std::string_view content_type) {
   const std::string_view media = content_type.substr(0, content_type.find_first_of(";, \t"));
   if (EqualsIgnoreCase(media, "application/x-www-form-urlencoded")) pairs_.emplace();
   if (EqualsIgnoreCase(media, "multipart/form-data")) parts_.emplace();
-  is_ascii_ = (!pairs_ && !parts_) || IsAsciiForm(content_type);
   // As Laravel asks for it, anywhere in the field.
   if (NamesJson(content_type)) members_.emplace();
+  is_ascii_ = (!pairs_ && !parts_ && !members_) || IsAsciiForm(content_type);
 }
 
 bool OverrideScan::Feed(std::string_view piece) {
@@ -54,9 +54,10 @@ bool OverrideScan::Feed(std::string_view piece) {
 }
 
 std::string_view OverrideScan::reason() const {
-  return is_ascii_ ? "a body may not override its method: it has a field that some servers take "
-                     "for _method"
-                   : "a form is in UTF-8: in another charset its names may have another reading";
+  return is_ascii_
+             ? "a body may not override its method: it has a field that some servers take "
+               "for _method"
+             : "forms and JSON are in UTF-8: in another charset names may have another reading";
 }
 
 bool PairScan::Feed(std::string_view piece) {

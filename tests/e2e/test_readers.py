@@ -27,6 +27,11 @@ PART_MORE = [
     '\r\nContent-Disposition: form-data; name="other"',
 ]  # fmt: skip
 
+# How a content type names its charset to some.
+CHARSETS = ["charset=utf-7", "charset*=utf-7''", 'x="a; charset=utf-7"', "charset='utf-7'",
+            "charset=utf-8; charset=utf-7", "charset=utf-8; charset*=utf-7''"]  # fmt: skip
+LINE_ENDS = ["\n", "\r", "\r\r\n", "\n\r\n", " \r\n"]
+
 # What some take for ask_sum, and what nobody does.
 TWINS = [
     "ask_sum", "ASK_SUM", "Ask_Sum", "askSum", "a\u017fk_sum", "as\u212a_sum", "ask.sum", "ask sum",
@@ -126,12 +131,24 @@ def calls():
         for heads in both_orders((f'name="ask_sum"{more}', HIDDEN), GOOD_PART):
             yield Request("/form", kind=MULTIPART, body=parts_of(*heads))
         yield Request("/form", kind=MULTIPART, body=parts_of((f'name="ask_sum"{more}', HIDDEN)))
+    other = '--yy\r\nContent-Disposition: form-data; name="ask_sum"\r\n\r\n9999\r\n--yy--\r\n'
+    for more in ["xboundary=yy; boundary=xx", "boundary=xx; boundary*=utf-8''yy",
+                 "boundary=xx; boundary*0=yy"]:  # fmt: skip
+        for heads in both_orders(GOOD_PART, ('name="note"', other)):
+            yield Request("/form", kind=f"multipart/form-data; {more}", body=parts_of(*heads))
     broken = b"preamble\r\n" + parts_of(('name="ask_sum"', HIDDEN))
     yield Request("/query", query=good, kind=MULTIPART, body=broken)
     yield Request("/form", kind=MULTIPART, body=broken)
     yield Request("/query", query=good, kind=FORM, body=f"ask_sum={HIDDEN}&a=%zz".encode())
     for charset in ["utf-7", "utf-16", "ibm037"]:
         yield Request("/form", kind=f"{FORM}; charset={charset}", body=b"+AGEAcwBrAF8-sum=9999")
+    for charset in CHARSETS:
+        member = b'{"ask_sum":5,"+AGEAcwBrAF8-sum":9999}'
+        yield Request("/form", kind=f"{JSON}; {charset}", body=member)
+    for line in LINE_ENDS:
+        hidden = f'a{line}--xx{line}Content-Disposition: form-data; name="ask_sum"{line}{line}9999'
+        for heads in both_orders(GOOD_PART, ('name="note"', hidden)):
+            yield Request("/form", kind=MULTIPART, body=parts_of(*heads))
 
 
 @pytest.fixture(scope="module")
@@ -215,6 +232,8 @@ def overrides():
                  'name*0="_me"; name*1="thod"', 'name="_m\\ethod"']:  # fmt: skip
         for kind in ["multipart/form-data; boundary=xx", 'Multipart/Form-Data; boundary="xx"']:
             yield Request("/search", kind=kind, body=parts_of((head, "DELETE")))
+    for charset in CHARSETS:
+        yield Request("/search", kind=f"{JSON}; {charset}", body=b'{"+AF8-method":"DELETE"}')
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -126,10 +126,11 @@ TEST(MethodOverrideTest, NoLettersInAnotherOrderHideAName) {
   }
 }
 
-TEST_P(OverrideScanStep, AFormInWhichLettersAreNoAsciiIsNotPassedOn) {
+TEST_P(OverrideScanStep, WhatHasLettersThatAreNoAsciiIsNotPassedOn) {
   for (const char* type : {"application/x-www-form-urlencoded; charset=utf-7",
                            "multipart/form-data; boundary=xx; charset='utf-16'",
-                           "application/x-www-form-urlencoded;charset = ibm037"}) {
+                           "application/x-www-form-urlencoded;charset = ibm037",
+                           "application/json; charset=utf-7", "text/json;charset*=utf-16''"}) {
     EXPECT_EQ(SeenAt(type, "+AF8-method=DELETE", GetParam()), 0u) << type;
   }
   for (const char* type :

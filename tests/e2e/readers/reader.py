@@ -26,6 +26,10 @@ def parts(kind, body, wanted):
 async def read(request):
     body = await request.read()
     kind = request.headers.get("Content-Type", "")
+
+    async def as_bytes():
+        return json.loads(body)
+
     values = pairs(request.query_string) + request.query.getall(NAME, [])
     method = request.method
     if kind.startswith("application/x-www-form-urlencoded"):
@@ -38,11 +42,14 @@ async def read(request):
         pass
     values += parts(kind, body, NAME)
     method = (parts(kind, body, "_method") or [method])[0]
-    try:
-        sent = json.loads(body)
-        values += [sent[NAME]] if isinstance(sent, dict) and NAME in sent else []
-    except ValueError:
-        pass
+    for reads in (as_bytes, request.json):
+        try:
+            sent = await reads()
+        except (ValueError, LookupError):
+            continue
+        if isinstance(sent, dict):
+            values += [sent[NAME]] if NAME in sent else []
+            method = sent.get("_method", method)
     return web.json_response({"values": [str(value).strip() for value in values],
                               "method": method})  # fmt: skip
 
