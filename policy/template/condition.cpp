@@ -2,6 +2,7 @@
 #include <array>
 #include <charconv>
 #include <compare>
+#include <system_error>
 
 #include "policy/template/template.h"
 
@@ -84,6 +85,28 @@ bool Holds(Op op, std::strong_ordering order) {
   return false;
 }
 
+// Most servers read a number as the nearest double: to them 999.99999999999999999 is 1000.
+bool AreOneDouble(std::string_view left, std::string_view right) {
+  const auto read = [](std::string_view text, double& value) {
+    return std::from_chars(text.data(), text.data() + text.size(), value).ec;
+  };
+  double one = 0, other = 0;
+  const std::errc left_error = read(left, one), right_error = read(right, other);
+  return left_error == right_error && one == other;
+}
+
+// nullopt: it depends on who reads the number of the call.
+std::optional<bool> HoldsToAll(Op op, std::string_view left, std::string_view right) {
+  const bool holds = Holds(op, CompareNumbers(left, right));
+  const bool depends = holds != Holds(op, std::strong_ordering::equal) && AreOneDouble(left, right);
+  return depends ? std::nullopt : std::optional(holds);
+}
+
+bool IsOfCall(Source source) {
+  return source == Source::kPath || source == Source::kQuery || source == Source::kHeader ||
+         source == Source::kBody;
+}
+
 bool IsTextual(Source source) {
   return source == Source::kPath || source == Source::kQuery || source == Source::kHeader ||
          source == Source::kAnswerHeader;
@@ -158,6 +181,9 @@ std::optional<bool> Evaluate(const Condition& condition, const CallValues& value
   }
   if (IsBool(right) && IsBool(*left)) return Holds(condition.op, left->kind <=> right.kind);
   if (left->kind != right.kind) return std::nullopt;
+  if (right.kind == Json::Kind::kNumber && IsOfCall(condition.left.source)) {
+    return HoldsToAll(condition.op, left->text, right.text);
+  }
   if (right.kind == Json::Kind::kNumber) {
     return Holds(condition.op, CompareNumbers(left->text, right.text));
   }
