@@ -150,15 +150,16 @@ void ExplainWrite(const Policy& policy, UnlistedRule unlisted, const ExplainedCa
   if (tool.approval) out.approval = WhyApproval(*tool.approval, values).value_or(std::string());
 }
 
-// Why the backend might take another method than the one that is judged, or empty.
-std::string WhyOverridden(const ExplainedCall& call, std::string_view query) {
+// Why the backend might take another method than the one that is judged.
+std::optional<Error> WhyOverridden(const ExplainedCall& call, std::string_view query) {
   const auto overrides = [](const Header& field) { return IsOverrideField(ToLower(field.first)); };
   if (HasMethodOverride(query) || std::ranges::any_of(call.headers, overrides)) {
-    return "a call may not override its method or path";
+    return Error(ErrorCode::kMalformedRequest, "a call may not override its method or path");
   }
   const std::string* type = FindHeader(call.headers, "Content-Type");
   OverrideScan scan(type == nullptr ? std::string_view() : std::string_view(*type));
-  return scan.Feed(call.body) ? std::string(scan.reason()) : std::string();
+  if (!scan.Feed(call.body)) return std::nullopt;
+  return Error(scan.code(), scan.reason());
 }
 
 // True: a field may be taken for another one that is read.
@@ -360,8 +361,8 @@ void ExplainPath(const Policy& policy, const ExplainedCall& call, std::string_vi
     Refuse(out, ErrorCode::kMethodNotAllowed, "this path is a write, which HEAD cannot ask for");
     return;
   }
-  if (std::string reason = WhyOverridden(call, query); !reason.empty()) {
-    Refuse(out, ErrorCode::kMalformedRequest, std::move(reason));
+  if (const auto why = WhyOverridden(call, query)) {
+    Refuse(out, why->code(), std::string(why->detail()));
     return;
   }
   if (out.effect == Effect::kRead) return;

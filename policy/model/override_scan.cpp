@@ -60,6 +60,11 @@ std::string_view OverrideScan::reason() const {
              : "forms and JSON are in UTF-8: in another charset names may have another reading";
 }
 
+// As of any arguments in JSON that cannot be read.
+ErrorCode OverrideScan::code() const {
+  return members_ && !is_ascii_ ? ErrorCode::kUnsupportedMediaType : ErrorCode::kMalformedRequest;
+}
+
 bool PairScan::Feed(std::string_view piece) {
   for (const char c : piece) {
     const bool starts_pair = c == '&' || c == ';';

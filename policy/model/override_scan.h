@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "proxy/base/error.h"
+
 namespace recourse {
 
 // Each takes the next piece of a body. True once the name of an override has been seen: no byte of
@@ -53,10 +55,11 @@ class OverrideScan {
  public:
   // `content_type`: the field's value; a body of another type than JSON or a form is not looked at.
   explicit OverrideScan(std::string_view content_type);
-  // As above; of a form that is not IsAsciiForm it is true at once.
+  // As above; of a form or JSON that is not IsAsciiForm it is true at once.
   bool Feed(std::string_view piece);
   // What to say then.
   std::string_view reason() const;
+  ErrorCode code() const;
 
  private:
   bool is_ascii_ = true;

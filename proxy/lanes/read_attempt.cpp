@@ -161,7 +161,7 @@ bool MayGoOn(ReadState& read, const RequestBody::Piece& piece) {
     NoteFormOverride(read.request, read.overrides.reason());
     return true;
   }
-  read.upload_error = Error(ErrorCode::kMalformedRequest, read.overrides.reason());
+  read.upload_error = Error(read.overrides.code(), read.overrides.reason());
   return false;
 }
 

@@ -96,7 +96,7 @@ Task<bool> ReadLane::Relay(Exchange& exchange, ReadTap* tap) {
   }
   if (read.overrides.Feed(read.first.data)) {
     if (!is_observed) {
-      co_return co_await Refuse(exchange, ErrorCode::kMalformedRequest,
+      co_return co_await Refuse(exchange, read.overrides.code(),
                                 std::string(read.overrides.reason()));
     }
     NoteFormOverride(request, read.overrides.reason());

@@ -77,7 +77,7 @@ Task<bool> WriteLane::Check(Exchange& exchange, BodyReservation& room, RequestCo
     co_return co_await Refuse(exchange, ErrorCode::kOverloaded, std::string(kNoRoomApart));
   }
   if (is_overridden) {
-    co_return co_await Refuse(exchange, ErrorCode::kMalformedRequest, std::string(scan.reason()));
+    co_return co_await Refuse(exchange, scan.code(), std::string(scan.reason()));
   }
   request.record.bytes_in += request.head.size + context.request.body.size();
   if (!room.BeginWrite()) {

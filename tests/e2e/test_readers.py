@@ -245,7 +245,7 @@ def test_no_reader_takes_a_read_for_another_method(proxy, readers, name):
         if answer.status == 200:
             assert answer.json()["method"] == "POST", (request, answer)
         else:
-            assert answer.status == 400, (request, answer)
+            assert answer.status in (400, 415), (request, answer)
     assert fooled
     for body in [b'{"method":"x","a":{"_method":"x"}}', b'["_method"]']:
         assert through(proxy, name, Request("/search", kind=JSON, body=body)).status == 200
