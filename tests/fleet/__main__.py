@@ -205,10 +205,11 @@ def main():
         for thing in (run, database, wire):
             if thing is not None:
                 thing.end() if thing is run else thing.stop()
-        if options.keep or found:
-            print(f"files: {directory}")
-        else:
-            shutil.rmtree(directory, ignore_errors=True)
+        for folder in (directory, *(database.folders if database else [])):
+            if options.keep or found:
+                print(f"files: {folder}")
+            else:
+                shutil.rmtree(folder, ignore_errors=True)
     for number, line in enumerate(found[:40]):
         print(line)
         if run and number < STORIES_MAX:

@@ -73,6 +73,7 @@ class Patroni(Database):
             if shutil.which(program) is None:
                 raise SystemExit(f"{program} is not installed; ./dev fleet --patroni installs it")
         self.folder = tempfile.mkdtemp(prefix="recourse-patroni-")
+        self.folders = [self.folder]
         os.chmod(self.folder, 0o755)
         self.ports, self.rest, self.clients, self.peers = (free_ports(3) for _ in range(4))
         self.targets = [["127.0.0.1", port] for port in self.ports]
@@ -84,7 +85,6 @@ class Patroni(Database):
             self.start_node(node)
         self.url = self.through(self.ports)
         self.await_back()
-        self.folders = [os.path.join(self.folder, f"n{node}") for node in NODES]
 
     def through(self, ports):
         hosts = ",".join(f"127.0.0.1:{port}" for port in ports)
@@ -137,7 +137,6 @@ class Patroni(Database):
         for process in self.etcd:
             process.kill()
             process.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)
 
     # Who is what.
     def server_pids(self, node):

@@ -49,7 +49,7 @@ class Database:
     """What all of them are: addresses, a way to ask, and what may befall them.
 
     `targets`: where its servers listen; `url`: as libpq knows it; `folders`: of the servers, where
-    they are our own.
+    they are our own, which stay after stop().
     """
 
     name = "a database"
@@ -124,7 +124,7 @@ class Own(Database):
         self.folders = [self.postgres.folder]
 
     def stop(self):
-        self.postgres.__exit__()
+        self.postgres.stop()
 
     def through(self, ports):
         return f"postgres://recourse@127.0.0.1:{ports[0]}/{self.place}?sslmode=disable"
