@@ -15,7 +15,7 @@ GOALS = {
     "W1": "durable writes beside Restate", "W2": "CPU per durable write", "W3": "one writer waits",
     "W4": "a ledger that grows", "W5": "reads beside writes", "G1": "cost as work grows",
     "S1": "a shared ledger's lane", "S2": "writes of a shared ledger", "S3": "one waits for it",
-    "S4": "idle pods of it",
+    "S4": "one that grows", "S5": "idle pods of it", "S6": "a pod that is lost",
 }
 
 

@@ -25,7 +25,7 @@ PEERS = {"nginx": "nginx", "haproxy": "HAProxy", "relay": "relay"}
 NAMES = {**PEERS, "recourse": "Recourse", "restate": "Restate", "postgres": "PostgreSQL",
          "grown": "Recourse, grown"}
 FLEET = {**NAMES, "lane": "lane of a pod", "libpq": "plain libpq", "pod": "pod",
-         "other-pod": "another pod"}
+         "other-pod": "another pod", "new": "lane of a pod", "grown": "lane of a pod, grown"}
 
 
 def table(head, rows):
@@ -125,11 +125,14 @@ def of_fleet(results):
                for field in ("per_second", "cpu_us")), times(found, workload, server)]
             for workload, server in found.samples if server != "backend"]
     idle = {int(pods): used for pods, used in results["fleet idle"].items()}
+    took = "; ".join(f"{what} {statistics.median(all):.1f} s (at most {max(all):.1f})"
+                     for what, all in results["fleet take-over"].items())
     trip = statistics.median(results["fleet round trip us"])
     return table(["", "", "calls/s", "CPU us", "p50/p99 ms"], merged(rows)) + paragraph(
         f"CPU is that of the database and of all that stands before it. A round trip that asks for "
-        f"nothing takes {trip:.0f} us. The database's CPU: {idle[0]:,.0f} us a second with nobody "
-        f"at work, {idle[max(idle)]:,.0f} with {max(idle)} idle pods.")
+        f"nothing takes {trip:.0f} us. The database's CPU: {idle[1]:,.0f} us a second with one "
+        f"idle pod, {idle[max(idle)]:,.0f} with {max(idle)}. Until what a lost pod was sending is "
+        f"known to be unknown: {took}.")
 
 
 def of_reads_beside_writes(results):
