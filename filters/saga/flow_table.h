@@ -34,6 +34,7 @@ struct LateStep {
 
 struct FlowEntry {
   std::string id, caller;
+  bool is_worked_on = false;                    // broken: what is due of it keeps its own pace
   std::uint64_t work = 0;                       // who works on it; 0: nobody
   std::set<std::uint64_t> by_human;             // stuck steps that a human lets be tried once more
   MonoTime settle_until{};                      // set while it is breaking

@@ -67,8 +67,10 @@ Task<void> FlowWorker::Load() {
       after = state.number;
       const FlowState now = co_await BrokenByCrash(state);
       // What is known of it already is newer than the page.
-      if (table_.Find(now.number) == nullptr || IsWorkedOn(now.phase))
+      const FlowEntry* const known = table_.Find(now.number);
+      if (known == nullptr || (IsWorkedOn(now.phase) && !known->is_worked_on)) {
         table_.Track(now, limits::kFlowGrace);
+      }
     }
   }
 }
@@ -171,6 +173,9 @@ bool FlowWorker::AwaitsPolicy(const FlowState& state) const {
 }
 
 Task<std::optional<FlowState>> FlowWorker::Advance(FlowState state) {
+  if (FlowEntry* const entry = table_.Find(state.number)) {
+    entry->is_worked_on = IsWorkedOn(state.phase);
+  }
   switch (state.phase) {
     case FlowPhase::kOpen:
       co_return co_await AtDeadline(std::move(state));

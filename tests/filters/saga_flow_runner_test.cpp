@@ -198,6 +198,27 @@ TEST_F(FlowRunnerTest, AnUndoThatFailsIsTriedAgainUntilItIsDone) {
   EXPECT_EQ(Sent(world).back(), "DELETE /orders/id-1") << "the other waited for its turn";
 }
 
+// What a dead process of the group has left is loaded beside it.
+TEST_F(FlowRunnerTest, AnUndoKeepsItsPaceWhileOthersWorkIsTakenOver) {
+  Begin();
+  (void)world.Call(Write("orders"));
+  world.instead.emplace("DELETE /orders", After(Millis(50), Respond(503, "")));
+  world.instead.emplace("POST /shipments", Respond(422, "{}"));
+  (void)world.Call(Write("shipments"));
+  const auto runs_until = [this](std::size_t writes) {
+    int steps = 0;
+    for (; world.upstream.writes.size() < writes && steps < 1'000; ++steps) {
+      world.loop.RunFor(Millis(10));
+      world.flows.LoadMore();
+    }
+    return Millis(10 * steps);
+  };
+  (void)runs_until(3);
+  EXPECT_GE(runs_until(4), Millis(450)) << "it was tried again at once";
+  Pass(10);
+  EXPECT_EQ(world.PhaseOf(), FlowPhase::kUndone);
+}
+
 TEST_F(FlowRunnerTest, TriesEndAndTheFlowIsParked) {
   ToolOf(policy(), "order").undo->attempts_max = 3;
   Begin();
