@@ -48,7 +48,8 @@ def test_what_observe_mode_never_learned_waits_for_nobody(double, token, tmp_pat
         running.policy_path.write_text(flow_policy(double, "enforce"))
         running.start()
         operation = str(event["operation"])
-        listed = running.cli("operations", "list", "--phase", "UNCERTAIN").stdout.splitlines()
+        assert running.cli("operations", "list", "--phase", "UNCERTAIN").stdout == "none\n"
+        listed = running.cli("operations", "list").stdout.splitlines()
         (row,) = [line for line in listed if line.split()[0] == operation]
         assert row.endswith("(observed)"), row
         settled = running.cli(

@@ -11,7 +11,7 @@ namespace recourse {
 namespace {
 
 // Of WebDAV, AtomPub, SOAP, PostgREST, CloudEvents, Dropbox, AWS, Azure, Swift.
-constexpr std::string_view kNames[] = {
+constexpr std::string_view kArgumentFields[] = {
     "content-disposition", "content-profile", "content-range", "ce-source",
     "ce-subject",          "ce-type",         "depth",         "destination",
     "dropbox-api-arg",     "overwrite",       "slug",          "soapaction",
@@ -57,7 +57,7 @@ bool IsArgumentName(std::string_view name) {
   const auto begins = [&](std::string_view part) { return lower.starts_with(part); };
   const auto ends = [&](std::string_view part) { return lower.ends_with(part); };
   const auto has = [&](std::string_view part) { return lower.contains(part); };
-  return std::ranges::find(kNames, lower) != std::end(kNames) ||
+  return std::ranges::find(kArgumentFields, lower) != std::end(kArgumentFields) ||
          std::ranges::any_of(kBeginnings, begins) || std::ranges::any_of(kEndings, ends) ||
          std::ranges::any_of(kMiddles, has);
 }
