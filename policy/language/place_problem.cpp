@@ -56,10 +56,9 @@ bool IsOddStep(std::string_view step) {
 }
 
 bool IsTakenLiterally(const Selector& place) {
-  using Source = Selector::Source;
-  const bool is_forms = place.source == Source::kBody;  // whose fields have names with brackets
-  const bool is_pointer =
-      is_forms || place.source == Source::kAnswerBody || place.source == Source::kBeforeBody;
+  using enum Selector::Source;
+  const bool is_forms = place.source == kBody;  // whose fields have names with brackets
+  const bool is_pointer = is_forms || place.source == kAnswerBody || place.source == kBeforeBody;
   if (!is_pointer) return false;
   if (place.name.find_first_of(is_forms ? "{}" : "{}[]") != std::string::npos) return true;
   std::string_view rest = place.name;
