@@ -64,7 +64,7 @@ int Export(const ApiClient& client, const LedgerArguments& args) {
 }
 
 void AddPasswordFile(CLI::App& added, LedgerArguments& args) {
-  added.add_option("--password-file", args.shared.password_file,
+  added.add_option("--ledger-password-file", args.shared.password_file,
                    "File with the password of the database");
 }
 

@@ -72,6 +72,17 @@ void TellKept(const Json& retention, const Line& line) {
   }
 }
 
+// A database bounds itself: a shared ledger has no limit of its own.
+std::string SpaceOf(const Json& ledger) {
+  std::string text = fmt::format("{} rows, {} used", Printable(ledger, "rows"),
+                                 Size(NumberIn(ledger, "used_bytes")));
+  if (const auto limit = NumberIn(ledger, "size_limit_bytes"); limit > 0) {
+    text +=
+        fmt::format(" of at most {}, {} free", Size(limit), Size(NumberIn(ledger, "free_bytes")));
+  }
+  return text;
+}
+
 void PrintStatus(std::ostream& out, const Json& status) {
   const Json &policy = *status.Find("policy"), &flows = *status.Find("flows"),
              &ledger = *status.Find("ledger");
@@ -90,10 +101,7 @@ void PrintStatus(std::ostream& out, const Json& status) {
   line("policy", fmt::format("{} from {}; last reload: {}", Printable(policy, "version"),
                              Printable(policy, "path"), Printable(policy, "last_reload")));
   line("writes", WritesOf(ledger));
-  line("ledger",
-       fmt::format("{} rows, {} used of at most {}, {} free", Printable(ledger, "rows"),
-                   Size(NumberIn(ledger, "used_bytes")), Size(NumberIn(ledger, "size_limit_bytes")),
-                   Size(NumberIn(ledger, "free_bytes"))));
+  line("ledger", SpaceOf(ledger));
   line("operations", fmt::format("{} being sent, {}", Printable(ledger, "running"),
                                  Waiting(NumberIn(ledger, "uncertain"), "of unknown outcome",
                                          "recourse operations list --phase UNCERTAIN")));

@@ -244,8 +244,9 @@ def test_the_chart_starts_pods_and_a_steward_of_one_group(double, postgres, tmp_
     password = tmp_path / "password"
     password.write_text("open sesame\n")
     password.chmod(0o600)
-    migrate = [{"--ledger": f"--ledger={url}", "--password-file": f"--password-file={password}"}
-               .get(word.partition("=")[0], word)
+    of_test = {"--ledger": f"--ledger={url}",
+               "--ledger-password-file": f"--ledger-password-file={password}"}  # fmt: skip
+    migrate = [of_test.get(word.partition("=")[0], word)
                for word in job["spec"]["template"]["spec"]["containers"][0]["args"]]
     assert run_cli(*migrate).stdout.startswith("made the tables")
     pods = Pods(tmp_path, double, url, [])

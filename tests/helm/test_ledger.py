@@ -59,7 +59,8 @@ def test_tables_are_made_before_pods_of_the_image_start(out):
     assert container["args"][:2] == ["ledger", "migrate"]
     assert argument(container, "--ledger").startswith("postgres://migration@db.data.svc/")
     mounts = {one["name"]: one["mountPath"] for one in container["volumeMounts"]}
-    assert argument(container, "--password-file") == f"{mounts['recourse-database']}/password"
+    password = argument(container, "--ledger-password-file")
+    assert password == f"{mounts['recourse-database']}/password"
     secrets = {v["name"]: v["secret"]["secretName"] for v in spec["volumes"]}
     assert secrets["recourse-database"] == "migration-database"
     plain = render(SHARED).one("Job", "-migration")["spec"]["template"]["spec"]
