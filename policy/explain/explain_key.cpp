@@ -108,12 +108,10 @@ void AddCaller(const CallersRule& rule, const ExplainedCall& call, Explanation& 
   }
 }
 
-// Those that are arguments.
+// The fields that are arguments: none of a call by name, which has them in its message.
 std::string FieldsCounted(const ExplainedCall& call) {
   std::string names;
-  for (const auto& [name, value] : call.headers) {
-    if (IsArgumentField(name)) names += ", header " + name;
-  }
+  for (const auto& [name, value] : ArgumentFieldsOf(call.headers)) names += ", header " + name;
   return names;
 }
 
@@ -245,7 +243,8 @@ void AddKey(const Policy& policy, const Tool& tool, const ExplainedCall& call,
       out.notes.emplace_back(
           "None of the identity values is in this call, so all arguments count.");
     }
-    out.key.push_back({"args", out.fingerprint + ", normalized" + FieldsCounted(call)});
+    const std::string fields = is_mcp ? std::string() : FieldsCounted(call);
+    out.key.push_back({"args", out.fingerprint + ", normalized" + fields});
     return;
   }
   if (door != nullptr) return AddDoor(*door, values, out);

@@ -3,6 +3,7 @@
 import pytest
 
 from support import rawhttp
+from support.recourse import run_cli
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 FORM = "application/x-www-form-urlencoded"
@@ -72,6 +73,15 @@ def test_a_field_that_says_what_a_call_does_is_an_argument(
     assert [answer.status for answer in answers] == [201] * 2
     assert not answers[1].replayed and answers[0].body != answers[1].body
     assert send(second).replayed and len(double.effects(path)) == 2
+
+
+def test_explain_names_the_fields_that_are_arguments(proxy):
+    fields = ["Content-Range: bytes 0-9/20", "Prefer: return=minimal, tx=rollback",
+              "Content-Type: application/merge-patch+json", "Accept: */*"]  # fmt: skip
+    told = run_cli("policy", "explain", proxy.policy_path, "POST shop /plain/1",
+                   *(word for field in fields for word in ("--header", field)))  # fmt: skip
+    counted = "normalized, header content-range, header content-type, header prefer\n"
+    assert counted in told.stdout, told.stdout
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,9 @@ changed what it would put back: before, what the call left, and now; and what to
 import json
 
 import pytest
-from test_time_machine import FIELDS, Machine
+from test_time_machine import FIELDS, machine, tracker
 
 from support.desk import Desk
-from support.recourse import Recourse
-from support.tracker import Tracker, policy
 from support.waiting import wait_until
 
 ROWS = """[...document.querySelectorAll("table")].filter((one) =>
@@ -16,21 +14,8 @@ ROWS = """[...document.querySelectorAll("table")].filter((one) =>
   [...one.querySelectorAll("tr")].map((row) =>
     [...row.children].map((cell) => cell.textContent)))"""
 HEAD = ["Somebody has changed", "before", "this call left", "now"]
+__all__ = ["machine", "tracker"]
 HOSTILE = "<img src=x onerror=alert(1)>\u202e"
-
-
-@pytest.fixture
-def tracker():
-    api = Tracker()
-    yield api
-    api.stop()
-
-
-@pytest.fixture
-def machine(tracker, tmp_path):
-    with Recourse(tmp_path, policy(tracker.url)) as running:
-        yield Machine(running, tracker)
-        assert running.verify()["ok"]
 
 
 @pytest.fixture

@@ -62,12 +62,13 @@ bool IsArgumentName(std::string_view name) {
          std::ranges::any_of(kMiddles, has);
 }
 
-}  // namespace
-
+// A process meets few names.
 bool IsArgumentField(std::string_view name) {
   constexpr std::size_t kNameBytes = 61, kKept = 128;
   return LatestOf<IsArgumentName, kNameBytes, kKept>(name);
 }
+
+}  // namespace
 
 Headers ArgumentFieldsOf(const Headers& headers) {
   Headers found;
