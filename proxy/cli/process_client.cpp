@@ -100,7 +100,7 @@ void PrintStatus(std::ostream& out, const Json& status) {
   line("mode", Printable(status, "mode"));
   line("policy", fmt::format("{} from {}; last reload: {}", Printable(policy, "version"),
                              Printable(policy, "path"), Printable(policy, "last_reload")));
-  line("writes", WritesOf(ledger));
+  line("writes", state == "draining" ? "refused: draining" : WritesOf(ledger));
   line("ledger", SpaceOf(ledger));
   line("operations", fmt::format("{} being sent, {}", Printable(ledger, "running"),
                                  Waiting(NumberIn(ledger, "uncertain"), "of unknown outcome",

@@ -118,6 +118,7 @@ def test_a_drain_ends_what_runs_takes_nothing_new_and_leaves_the_process_for_ope
         assert busy.response("GET").body == b"ok"
     settled = fresh.cli("drain", "--wait", f"{int(WAIT_MAX) - 5}s")
     assert settled.returncode == 0 and "draining, settled" in settled.stdout, settled
+    assert "writes       refused: draining\n" in settled.stdout, settled
     assert fresh.running() and fresh.admin("GET", "/ledger")["latched"] is False
     assert fresh.stderr().count('"msg":"draining"') == 1
     assert fresh.stop() == 0
