@@ -177,6 +177,20 @@ TEST_F(ReadLaneTest, ABodyStreamsOnWhileItsAnswerIsAwaited) {
   EXPECT_EQ(backend_.kept.size(), 1U);
 }
 
+// What of it has gone on is not there any more.
+TEST_F(ReadLaneTest, ABodyThatStreamedOnIsNotSentAgain) {
+  backend_.script = {{.says = {{{}, kOk}}}, {.then = Then::kClosed, .then_after = Millis(100)}};
+  (void)Get();
+  process_.frames.clear();
+  const auto read = Ask("POST /search", "one", /*is_whole=*/false);
+  loop_.RunFor(Millis(200));
+  read->body.Give("two", true);
+  loop_.RunAll();
+  EXPECT_EQ(First(), "1 head 502");
+  EXPECT_EQ(read->request.record.attempts, 1);
+  EXPECT_EQ(backend_.exchanges.size(), 2U);
+}
+
 TEST_F(ReadLaneTest, ABackendThatTakesNoMoreOfABodyIsWaitedForNoLongerThanForItsAnswer) {
   backend_.script = {{.takes = 1'000}};
   const auto read = Ask("POST /search", std::string(2'000, 'x'));
