@@ -94,6 +94,19 @@ void AddPaths(const Policy& policy, const Tool& tool, const YamlNode& facts, Yam
   }
 }
 
+YamlNode MetaNode(YamlNode effects) {
+  return MapNodeOf({MemberOf(std::string(kEffectMeta), std::move(effects))});
+}
+
+YamlNode McpToolNode(const Tool& tool, std::string name, YamlNode effects) {
+  YamlNode read_only = WordNodeOf(tool.effect == Effect::kRead ? "true" : "false");
+  return MapNodeOf(
+      {MemberOf("name", TextNodeOf(std::move(name))),
+       MemberOf("inputSchema", MapNodeOf({MemberOf("type", TextNodeOf("object"))})),
+       MemberOf("annotations", MapNodeOf({MemberOf("readOnlyHint", std::move(read_only))})),
+       MemberOf("_meta", MetaNode(std::move(effects)))});
+}
+
 }  // namespace
 
 std::string OverlayOf(std::string_view title, std::string_view about, const Policy& policy,
@@ -116,26 +129,24 @@ std::string OverlayOf(std::string_view title, std::string_view about, const Poli
 }
 
 std::string McpToolsOf(const Policy& policy, const YamlNode& tree) {
-  const auto meta = [](YamlNode value) {
-    return MapNodeOf({MemberOf(std::string(kEffectMeta), std::move(value))});
-  };
   std::vector<YamlNode> tools;
   for (const Tool& tool : policy.tools) {
-    if (!tool.mcp_names.empty()) continue;
     YamlNode effects = FactsOf(policy, tool, *tree.Find("tools")->Find(tool.name));
-    std::vector<YamlNode> calls;
-    for (std::string& call : CallsOf(tool)) calls.push_back(TextNodeOf(std::move(call)));
-    effects.members.insert(effects.members.begin(),
-                           MemberOf("match", ListNodeOf(std::move(calls))));
-    YamlNode read_only = WordNodeOf(tool.effect == Effect::kRead ? "true" : "false");
-    tools.push_back(MapNodeOf(
-        {MemberOf("name", TextNodeOf(tool.name)),
-         MemberOf("inputSchema", MapNodeOf({MemberOf("type", TextNodeOf("object"))})),
-         MemberOf("annotations", MapNodeOf({MemberOf("readOnlyHint", std::move(read_only))})),
-         MemberOf("_meta", meta(std::move(effects)))}));
+    if (tool.mcp_names.empty()) {
+      std::vector<YamlNode> calls;
+      for (std::string& call : CallsOf(tool)) calls.push_back(TextNodeOf(std::move(call)));
+      effects.members.insert(effects.members.begin(),
+                             MemberOf("match", ListNodeOf(std::move(calls))));
+      tools.push_back(McpToolNode(tool, tool.name, std::move(effects)));
+      continue;
+    }
+    effects.members.insert(effects.members.begin(), MemberOf("name", TextNodeOf(tool.name)));
+    for (const std::string& name : tool.mcp_names) {
+      if (!IsMcpGlob(name)) tools.push_back(McpToolNode(tool, name, effects));
+    }
   }
   return JsonTextOf(MapNodeOf({MemberOf("tools", ListNodeOf(std::move(tools))),
-                               MemberOf("_meta", meta(BackendsOf(tree)))}));
+                               MemberOf("_meta", MetaNode(BackendsOf(tree)))}));
 }
 
 }  // namespace recourse

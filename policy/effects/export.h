@@ -17,7 +17,9 @@ namespace recourse {
 std::string OverlayOf(std::string_view title, std::string_view about, const Policy& policy,
                       const YamlNode& tree);
 
-// The result of an MCP server's tools/list, with `dev.recourse/effects` in each tool's `_meta`.
+// The result of an MCP server's tools/list, with `dev.recourse/effects` in each tool's `_meta`: of
+// tools that are calls of an MCP server under that server's names, but for names with a star, which
+// are no tools; of others under their own names, with the requests that they send.
 std::string McpToolsOf(const Policy& policy, const YamlNode& tree);
 
 }  // namespace recourse

@@ -15,6 +15,9 @@ bool IsAnswer(Source source) {
   return source == Source::kAnswerBody || source == Source::kAnswerHeader ||
          source == Source::kAnswerStatus;
 }
+bool IsBefore(Source source) {
+  return source == Source::kBeforeBody || source == Source::kBeforeHeader;
+}
 bool IsRequest(Source source) {
   return source == Source::kBody || source == Source::kPath || source == Source::kQuery ||
          source == Source::kHeader;
@@ -29,6 +32,10 @@ std::string WrongSource(Source source, Reads reads) {
   if (reads == Reads::kRequestOrAnswer && !IsAnswer(source) && !IsRequest(source)) {
     return "accepted: a place in the answer (answer.body#/id, answer.header.Location) or in the "
            "request";
+  }
+  if (reads == Reads::kAlsoBefore && !IsAnswer(source) && !IsRequest(source) && !IsBefore(source)) {
+    return "accepted: a place in the answer, in the request, or in what `before` keeps "
+           "(before.body#/status)";
   }
   return {};
 }

@@ -12,7 +12,7 @@
 namespace recourse {
 
 // Where a selector may read from, at a given word of the policy.
-enum class Reads { kRequest, kAnswer, kRequestOrAnswer };
+enum class Reads { kRequest, kAnswer, kRequestOrAnswer, kAlsoBefore };
 
 // nullopt: a problem was added.
 std::optional<Selector> ReadSelector(const LocatedText& text, Reads reads, Problems& problems);

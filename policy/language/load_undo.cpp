@@ -207,7 +207,7 @@ UndoRule ReadOneUndo(MapReader& map, const Speaks& speaks, TlsFiles files, bool&
   UndoRule rule;
   if (request) rule.request = std::move(*request);
   is_good = request.has_value();
-  rule.when = ReadConditions(map, "when", Reads::kRequestOrAnswer);
+  rule.when = ReadConditions(map, "when", Reads::kAlsoBefore);
   ReadDone(map, rule);
   rule.done_when = ReadConditions(map, "done_when", Reads::kAnswer);
   rule.repeatable = ReadRepeatable(map).value_or(Repeatable::kNo);

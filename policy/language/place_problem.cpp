@@ -87,6 +87,9 @@ std::string_view PlacesOf(Reads reads) {
       return "body#/pointer, path.name, query.name, header.Name";
     case Reads::kAnswer:
       return "answer.body#/pointer, answer.header.Name, answer.status";
+    case Reads::kAlsoBefore:
+      return "answer.body#/pointer, answer.header.Name, answer.status, before.body#/pointer, "
+             "body#/pointer, path.name, query.name, header.Name";
     case Reads::kRequestOrAnswer:
       break;
   }

@@ -19,7 +19,7 @@ inline Result<std::size_t> ChooseUndo(const Tool& tool, const CallValues& values
     bool holds = true;
     for (const Condition& condition : undos[i]->when) {
       const std::optional<bool> one = Evaluate(condition, values);
-      if (!one) return Malformed("a `when` of the undo cannot be read from the answer");
+      if (!one) return Malformed("a `when` of the undo cannot be read");
       holds = holds && *one;
     }
     if (holds) return i;

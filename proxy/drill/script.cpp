@@ -29,6 +29,10 @@ Json TextJson(std::string text) {
   return json;
 }
 
+bool IsOfBefore(const Selector& place) {
+  return place.source == Source::kBeforeBody || place.source == Source::kBeforeHeader;
+}
+
 // What placeholders of a template read, with the type that they insist on.
 using Need = std::pair<Selector, Type>;
 
@@ -132,6 +136,11 @@ std::string Maker::MakeStates() {
   }
   for (const Selector& place : rule.keep) {
     (void)PutAt(was, place.name, ValueAt("-before" + place.name, Type::kText), false);
+  }
+  for (const Condition& condition : MustHold()) {
+    if (condition.left.source != Source::kBeforeBody) continue;
+    const auto value = ValueFor(condition, true, TextJson("drill"));
+    if (value) (void)PutAt(was, condition.left.name, *value, true);
   }
   Snapshot before;
   for (const Selector& place : rule.keep) {
@@ -327,7 +336,9 @@ bool Maker::Accepts(int status) const {
   ScriptedCall tried = call_;
   tried.answer.status = status;
   const CallValues values = ValuesOf(tried, {});
-  const auto holds = [&](const Condition& c) { return Evaluate(c, values).value_or(false); };
+  const auto holds = [&](const Condition& c) {
+    return IsOfBefore(c.left) || Evaluate(c, values).value_or(false);  // MakeStates sees to those
+  };
   return std::ranges::all_of(MustHold(), holds) && std::ranges::none_of(tool_.failed_when, holds);
 }
 

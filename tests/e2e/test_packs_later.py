@@ -47,6 +47,7 @@ def test_a_write_runs_until_its_api_has_done_it_and_is_undone_only_then(tmp_path
         assert write.had() == 1, "nothing is undone before it is done"
         assert world.double.state() == write.state
         world.recourse.kill()
+        world.double.slow = 0
         world.double.jobs = {name: [0, act] for name, (_, act) in world.double.jobs.items()}
         world.recourse.start()
         undone(world, write)
@@ -57,7 +58,7 @@ def test_a_write_runs_until_its_api_has_done_it_and_is_undone_only_then(tmp_path
 @ids("write")
 def test_a_job_that_never_ends_well_is_for_a_human(tmp_path, pack, case):
     def short(text):
-        return text.replace("    settled_by:\n", "    settled_by:\n      deadline: 1ms\n")
+        return text.replace("\n    settled_by:\n", "\n    settled_by:\n      deadline: 1ms\n")
 
     with World(pack, tmp_path, change=short) as world:
         world.double.slow = 10**6

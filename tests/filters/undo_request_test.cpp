@@ -198,10 +198,26 @@ TEST(UndoRequestTest, OneOfSeveralIsChosenByWhatIsKnownAndNeverGuessed) {
   };
   EXPECT_EQ(target(R"({"status":"held"})"), "/cancel");
   EXPECT_EQ(target(R"({"status":"done"})"), "/refund");
-  EXPECT_EQ(target("{}"), "a `when` of the undo cannot be read from the answer");
+  EXPECT_EQ(target("{}"), "a `when` of the undo cannot be read");
   tool.other_undos[0].when = {*ParseCondition("answer.body#/status == \"done\"")};
   EXPECT_EQ(target(R"({"status":"odd"})"), "no `when` of the undo holds");
   EXPECT_EQ(UndoOf(&tool, RenderedRequest{}), nullptr);
+}
+
+TEST(UndoRequestTest, OneIsChosenByWhatWasThereBefore) {
+  Tool tool;
+  tool.undo = RuleOf("POST /reopen");
+  tool.undo->when = {*ParseCondition("before.body#/open == true")};
+  const auto target = [&](const Snapshot* before) {
+    CallValues values;
+    values.before = before;
+    const auto undo = RenderUndo(tool, values);
+    return undo ? undo->target : std::string(undo.error().detail());
+  };
+  const Snapshot open{.places = {{"/open", "true"}}}, shut{.places = {{"/open", "false"}}};
+  EXPECT_EQ(target(&open), "/reopen");
+  EXPECT_EQ(target(&shut), "no `when` of the undo holds");
+  EXPECT_EQ(target(nullptr), "a `when` of the undo cannot be read");
 }
 
 // Nobody has the answer of a write whose outcome a probe told: what that shows of it chooses.

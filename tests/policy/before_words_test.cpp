@@ -37,6 +37,20 @@ TEST(BeforeWordsTest, AnUpdateKeepsWhatItsUndoPutsBack) {
   EXPECT_TRUE(tool.undo->only_if_unchanged);
 }
 
+TEST(BeforeWordsTest, WhatWasBeforeChoosesTheUndo) {
+  const std::string before = "    before: { request: \"GET /i/{path.id}\", keep: body#/open }\n";
+  const auto undo = [](const std::string& when) {
+    return "    undo: { when: '" + when + "', request: \"POST /i/{path.id}/reopen\" }\n";
+  };
+  const auto loaded = LoadPolicyText("p.yaml", Policy(before + undo("before.body#/open == true")));
+  ASSERT_TRUE(loaded.ok()) << ProblemsOf(loaded);
+  EXPECT_EQ(loaded.policy->tools.front().undo->when.front().left.text, "before.body#/open");
+  EXPECT_THAT(Load(Policy(undo("before.body#/open == true"))), HasSubstr("has no `before`"));
+  EXPECT_THAT(Load(Policy(before + undo("before.body#/shut == true"))),
+              HasSubstr("before.keep does not name it; add body#/shut"));
+  EXPECT_THAT(Load(Policy(before + undo("key == true"))), HasSubstr("or in what `before` keeps"));
+}
+
 TEST(BeforeWordsTest, WhatAHumanApprovedIsPutBackWithoutOne) {
   EXPECT_EQ(Load(Policy(kBefore + kUndo + "    approval: { by: x }\n")).find("needs approval"),
             std::string::npos);

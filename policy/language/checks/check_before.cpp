@@ -88,6 +88,7 @@ class BeforeChecks {
     std::vector<Selector> places;
     for (const UndoRule* const undo : UndosOf(tool_)) {
       std::ranges::move(SelectorsOf(undo->request), std::back_inserter(places));
+      for (const Condition& condition : undo->when) places.push_back(condition.left);
     }
     for (const Selector& place : places) {
       if (!IsBefore(place)) continue;

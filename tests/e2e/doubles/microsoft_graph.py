@@ -148,8 +148,7 @@ CASES = [
          given=A_PAGE, later="write"),
     Case("graph.section.copy", f"POST {ME}/onenote/sections/$id/copyToNotebook",
          {"id": "$token"}, given=A_SECTION, undone=None, later="write"),
-    Case("graph.team.archive", "POST /v1.0/teams/$id/archive", given=A_TEAM, undone=None,
-         later="write"),
+    Case("graph.team.archive", "POST /v1.0/teams/$id/archive", given=A_TEAM, later="write"),
     Case("graph.team.unarchive", "POST /v1.0/teams/$id/unarchive", given=AN_OLD_TEAM,
-         undone=None, later="write"),
+         later="write"),
 ]  # fmt: skip
