@@ -17,14 +17,44 @@ constexpr std::string_view kCredentialWords[] = {
     "oidc",          "session",  "sessionid", "signature",   "impersonate",  "impersonation",
     "sudo",          "user",     "userid",    "username",    "login",        "identity",
     "actor",         "runas",    "delegated", "subject",     "webauth"};
-constexpr std::string_view kLaterCredentialWords[] = {
-    "authentication", "consumer", "macaroon", "macaroons", "passcode", "role", "roles", "uid"};
+constexpr std::string_view kLaterCredentialWords[] = {"authentication",
+                                                      "consumer",
+                                                      "macaroon",
+                                                      "macaroons",
+                                                      "passcode",
+                                                      "role",
+                                                      "roles",
+                                                      "uid",
+                                                      "employee",
+                                                      "operator",
+                                                      "requester",
+                                                      "requestor",
+                                                      "viewer",
+                                                      "visitor",
+                                                      "guest",
+                                                      "person",
+                                                      "patient",
+                                                      "caller",
+                                                      "approver",
+                                                      "owner",
+                                                      "initiator",
+                                                      "onbehalfof",
+                                                      "behalf",
+                                                      "actas",
+                                                      "upn",
+                                                      "msisdn",
+                                                      "phone",
+                                                      "email",
+                                                      "group",
+                                                      "groups",
+                                                      "sub"};
 // Two words, one behind the other.
 constexpr std::array<std::string_view, 2> kCredentialPairs[] = {
     {"forwarded", "email"}, {"behalf", "of"}, {"act", "as"}, {"run", "as"},
     {"client", "cert"},     {"client", "id"}, {"s", "dn"},   {"client", "cn"}};
 constexpr std::array<std::string_view, 2> kLaterCredentialPairs[] = {
-    {"client", "dn"}, {"client", "serial"}, {"client", "fingerprint"}, {"select", "admin"}};
+    {"client", "dn"},    {"client", "serial"}, {"client", "fingerprint"}, {"select", "admin"},
+    {"requested", "by"}, {"invoked", "by"},    {"acting", "as"}};
 // Whatever stands before them in one part: each vendor has words of its own there.
 constexpr std::string_view kCredentialEndings[] = {"token",    "secret",      "password",
                                                    "passcode", "credentials", "apikey"};
@@ -101,10 +131,11 @@ constexpr std::string_view kTenantNames[] = {"stripe-context", "x-goog-user-proj
 
 // Those, and these, are told apart within a part: "merchantkey" is "merchant key".
 constexpr std::string_view kJoinedWords[] = {
-    "access",   "admin",  "agency",   "api",     "app",    "application", "branch",
-    "business", "client", "count",    "dn",      "domain", "email",       "entity",
-    "id",       "ids",    "location", "master",  "name",   "portfolio",   "private",
-    "property", "public", "request",  "service", "site",   "wallet",      "x"};
+    "access", "admin",    "agency",  "api",       "app",     "application",
+    "branch", "business", "client",  "count",     "dn",      "domain",
+    "email",  "entity",   "id",      "ids",       "info",    "location",
+    "master", "name",     "number",  "portfolio", "private", "property",
+    "public", "request",  "service", "site",      "wallet",  "x"};
 constexpr std::size_t kJoinedWordsMax = 4;
 
 using Pair = std::array<std::string_view, 2>;

@@ -181,6 +181,51 @@ TEST(PrincipalTest, WhateverProvesOrClaimsWhoIsThereCounts) {
   EXPECT_NE(Of({}, {}, "a"), Of({}, {}, "b"));
 }
 
+// Behind a gateway that has checked who is there, or of an agent that works for several people.
+TEST(PrincipalTest, FieldsThatNameAPersonCount) {
+  for (const char* name : {"X-Employee-Id",
+                           "X-EmployeeNumber",
+                           "X-Operator-Id",
+                           "X-Operator",
+                           "X-Requester",
+                           "X-Requester-Id",
+                           "X-Requestor-Email",
+                           "X-Requested-By",
+                           "X-Viewer-Id",
+                           "X-Visitor-Id",
+                           "X-Guest-Id",
+                           "X-Person-Id",
+                           "X-UPN",
+                           "X-Patient-Id",
+                           "OnBehalfOf",
+                           "X-OnBehalfOf",
+                           "X-On-Behalf",
+                           "X-Acting-As",
+                           "ActAs",
+                           "X-Caller-Id",
+                           "X-Caller",
+                           "X-Agent-Email",
+                           "X-Approver",
+                           "X-Msisdn",
+                           "X-Phone-Number",
+                           "X-Forwarded-Groups",
+                           "Remote-Groups",
+                           "X-Group",
+                           "X-Sub",
+                           "X-UserInfo",
+                           "X-Owner-Email",
+                           "X-Contact-Email",
+                           "X-Initiator",
+                           "X-Invoked-By"}) {
+    EXPECT_TRUE(IsPrincipalField(name)) << name;
+  }
+  for (const char* name :
+       {"X-Requested-With", "X-Agent", "X-Agent-Id", "X-Agent-Version", "Sec-Fetch-Dest",
+        "X-Profile", "Content-Profile", "X-Subscription-Plan", "X-RequestNumber", "X-Ownership"}) {
+    EXPECT_FALSE(IsPrincipalField(name)) << name;
+  }
+}
+
 TEST(PrincipalTest, WhatDiffersWithEveryRequestDoesNot) {
   for (const char* name : kOrdinary) {
     EXPECT_FALSE(IsPrincipalField(name)) << name;
