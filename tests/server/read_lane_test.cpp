@@ -109,6 +109,21 @@ TEST_F(ReadLaneTest, AKeptConnectionThatEndsWithoutAWordIsReplacedOnce) {
   EXPECT_EQ(backend_.exchanges[1]->sent, backend_.exchanges[2]->sent);
 }
 
+// A backend that went away has closed all that was kept.
+TEST_F(ReadLaneTest, TheSecondAttemptTakesNoKeptConnection) {
+  backend_.script = {{.says = {{Millis(10), kOk}}},
+                     {.says = {{Millis(10), kOk}}},
+                     {.then = Then::kClosed},
+                     {.says = {{{}, kOk}}}};
+  const auto one = Ask("GET /a"), other = Ask("GET /b");
+  loop_.RunAll();
+  const auto third = Get();
+  EXPECT_EQ(third->request.record.attempts, 2);
+  ASSERT_EQ(backend_.exchanges.size(), 4U);
+  EXPECT_TRUE(backend_.exchanges[2]->on_kept);
+  EXPECT_FALSE(backend_.exchanges[3]->on_kept);
+}
+
 TEST_F(ReadLaneTest, ABackendThatEndsTwiceWithoutAWordIsAskedNoMore) {
   backend_.script = {{.then = Then::kBroken, .then_after = Millis(100)},
                      {.then = Then::kClosed, .then_after = Millis(100)}};
