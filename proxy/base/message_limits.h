@@ -41,6 +41,12 @@ inline constexpr std::size_t kNewsMax = 256;
 
 inline constexpr std::size_t kLateCallsMax = 1'024;
 
+// A client that gives a call up and repeats it sends both at once, on two connections: how long the
+// repeat of a call whose client seems to wait is held for the other; and how long after an answer
+// the other still says that it came too late.
+inline constexpr milliseconds kRepeatOvertakes{100};
+inline constexpr milliseconds kCancelCrosses{2'000};
+
 // What is told to a client while its write runs, and not taken yet: then it counts as gone.
 inline constexpr std::size_t kQueuedBytesMax = 1024 * 1024;
 // Of an answer that passes, for looking at one message of it: an event, or a list of tools.

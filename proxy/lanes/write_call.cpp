@@ -167,10 +167,17 @@ Task<Result<std::string>> ReadEndpointBody(Exchange& exchange, BodyReservation& 
 
 // A client that was gone by the time its answer was there has not been answered: what it sends next
 // under another trace is a retry.
-Task<bool> EndWrite(Exchange& exchange, bool kept, std::optional<AttemptId> answered) {
+Task<bool> EndWrite(Exchange& exchange, bool kept, std::optional<AttemptId> answered,
+                    const MarkTaken& mark) {
   RequestRecord& record = exchange.request.record;
   record.client_gone = record.client_gone || !co_await exchange.client.HasTaken();
-  if (!record.client_gone && answered) exchange.client.MarkAnswered(*answered);
+  if (!record.client_gone && answered) {
+    if (!mark) {
+      exchange.client.MarkAnswered(*answered);
+    } else {
+      record.client_gone = !mark(exchange.client, *answered);
+    }
+  }
   RC_CRASH_POINT("k14");
   co_return kept && !(record.client_gone && exchange.client.HasLeft());
 }

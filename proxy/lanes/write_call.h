@@ -2,6 +2,7 @@
 // call that the filters get, and what the log says of it.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "filters/filter.h"
@@ -30,7 +31,10 @@ WriteAnswer ToAnswer(Result<Outcome> outcome);
 void NoteWrite(ServedRequest& request, const RequestContext& context, const WriteAnswer& answer);
 
 // An answer has gone out, which is that of `answered` if it is one of a backend. True: the
-// connection may serve another request, as `kept` says unless the client has left.
-Task<bool> EndWrite(Exchange& exchange, bool kept, std::optional<AttemptId> answered);
+// connection may serve another request, as `kept` says unless the client has left. `mark` marks
+// that the client has it; false: it heeds none any more.
+using MarkTaken = std::function<bool(ClientSide& client, AttemptId answered)>;
+Task<bool> EndWrite(Exchange& exchange, bool kept, std::optional<AttemptId> answered,
+                    const MarkTaken& mark = {});
 
 }  // namespace recourse

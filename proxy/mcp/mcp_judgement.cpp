@@ -9,6 +9,7 @@
 #include "proxy/exchange/observation.h"
 #include "proxy/lanes/observed_call.h"
 #include "proxy/mcp/mcp_lane.h"
+#include "proxy/mcp/mcp_read.h"
 
 namespace recourse {
 namespace {
@@ -72,6 +73,18 @@ std::optional<McpRefusal> RefusalOfCall(const ServedRequest& request, const Tool
   }
   return RefusalOfFields(headers, message, arguments,
                          facts ? facts->params : std::vector<ParamField>());
+}
+
+bool TakeCancel(const ServedRequest& request, CallsInFlight& calls, const Json& id,
+                const std::string& session, const Headers& headers) {
+  if (id.kind != Json::Kind::kNumber && id.kind != Json::Kind::kString) return false;
+  const auto canceled =
+      calls.Cancel({NameOfCall(request.caller.name(), *request.route.match.backend, session, id),
+                    PrincipalOfCall(request, headers)},
+                   request.Now());
+  for (const AttemptId unread : canceled.unread) request.services.ledger->MarkUnread(unread);
+  // Clients without session share their ids.
+  return canceled.is_read && !session.empty();
 }
 
 void NoteMcp(ServedRequest& request, const RouteMatch& match, const McpRequest& message) {

@@ -13,6 +13,7 @@
 #include "filters/mcp/mcp_request.h"
 #include "proxy/base/task.h"
 #include "proxy/exchange/served_request.h"
+#include "proxy/mcp/calls_in_flight.h"
 
 namespace recourse {
 
@@ -34,6 +35,12 @@ McpDecision DecideMcpCall(const ServedRequest& request, const ToolCatalog& tools
 std::optional<McpRefusal> RefusalOfCall(const ServedRequest& request, const ToolCatalog& tools,
                                         const McpDecision& decision, const Headers& headers,
                                         const McpRequest& message, const Json& arguments);
+
+// A cancellation: the client of the write that it names is gone. True: the server may hear of it,
+// as it is of a read. A write is never stopped half-way, as its outcome would be unknown; of what
+// is not at work here, another process may work on, or the server alone.
+bool TakeCancel(const ServedRequest& request, CallsInFlight& calls, const Json& id,
+                const std::string& session, const Headers& headers);
 
 // What the log says of it.
 void NoteMcp(ServedRequest& request, const RouteMatch& match, const McpRequest& message);

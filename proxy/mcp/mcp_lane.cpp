@@ -37,6 +37,15 @@ Task<bool> RefuseMcp(Exchange& exchange, ErrorCode code, std::string detail) {
                                !EndsConnection(code));
 }
 
+// Of a read that can be canceled by its id; empty: of none.
+std::string NameOfRead(const ServedRequest& request, const std::string& session,
+                       const std::vector<McpRequest>& messages) {
+  if (session.empty() || messages.size() != 1) return {};
+  const auto id = ParseJson(messages.front().id);
+  if (!id || messages.front().method.empty()) return {};
+  return NameOfCall(request.caller.name(), *request.route.match.backend, session, *id);
+}
+
 // What the server compresses, nobody here can look into.
 void AskForPlain(Head& head) {
   for (std::size_t i = 0; i < head.field_count; ++i) {
@@ -115,7 +124,8 @@ Task<bool> McpLane::Stream(Exchange& exchange) {
 
 Task<bool> McpLane::Post(Exchange& exchange) {
   ServedRequest& request = exchange.request;
-  BodyReservation room(request.services, request.Payer(), exchange.client);
+  CallClient client(exchange.client);
+  BodyReservation room(request.services, request.Payer(), client);
   auto body = co_await ReadEndpointBody(exchange, room,
                                         "the body of an MCP message may have at most 8 MiB");
   if (exchange.reply.is_cut()) co_return false;
@@ -123,10 +133,11 @@ Task<bool> McpLane::Post(Exchange& exchange) {
     co_return co_await RefuseMcp(exchange, body.error().code(), std::string(body.error().detail()));
   }
   request.record.bytes_in += request.head.size + body->size();
-  co_return co_await Execute(exchange, room, std::move(*body));
+  co_return co_await Execute(exchange, client, room, std::move(*body));
 }
 
-Task<bool> McpLane::Execute(Exchange& exchange, BodyReservation& room, std::string body) {
+Task<bool> McpLane::Execute(Exchange& exchange, CallClient& client, BodyReservation& room,
+                            std::string body) {
   ServedRequest& request = exchange.request;
   Services& services = request.services;
   RouteMatch& match = request.route.match;
@@ -143,9 +154,7 @@ Task<bool> McpLane::Execute(Exchange& exchange, BodyReservation& room, std::stri
   const McpRequest& first = messages->front();
   const std::string session = SessionOf(headers);
   request.record.rpc = McpMethodLabel(first.method);
-  if (post.canceled && state_.calls.Has(NameOfCall(request.caller.name(), *match.backend, session,
-                                                   *post.canceled))) {
-    // A write that runs is not stopped half-way: its outcome would be unknown.
+  if (post.canceled && !TakeCancel(request, state_.calls, *post.canceled, session, headers)) {
     request.record.decision = "held-back";
     HttpResponse accepted;
     accepted.status = 202;
@@ -167,9 +176,10 @@ Task<bool> McpLane::Execute(Exchange& exchange, BodyReservation& room, std::stri
       co_return co_await RefuseMcp(exchange, ErrorCode::kOverloaded,
                                    "too many calls are being worked on");
     }
-    McpWrite write(exchange, state_, room, std::move(post), std::move(body), headers);
+    McpWrite write(exchange, client, state_, room, std::move(post), std::move(body), headers);
     co_return co_await write.Run(decision.is_denied);
   }
+  const CallsInFlight::Read reading(state_.calls, NameOfRead(request, session, *messages));
   request.route.sends_once = decision.passes_once;
   AskForPlain(request.head);
   McpRead read(request, state_.tools, std::move(*messages), std::move(body), headers, room);

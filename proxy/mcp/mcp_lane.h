@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "filters/mcp/mcp_request.h"
-#include "filters/mcp/mcp_state.h"
 #include "proxy/lanes/read_lane.h"
+#include "proxy/mcp/mcp_state.h"
 
 namespace recourse {
 
@@ -30,8 +30,9 @@ class McpLane final : public EndpointLane {
 
  private:
   Task<bool> Post(Exchange& exchange);
-  // Once its body is here.
-  Task<bool> Execute(Exchange& exchange, BodyReservation& room, std::string body);
+  // Once its body is here. `client`: that of the exchange.
+  Task<bool> Execute(Exchange& exchange, CallClient& client, BodyReservation& room,
+                     std::string body);
   Task<bool> Stream(Exchange& exchange);
   void NoteIds(const ServedRequest& request, const std::string& session,
                const std::vector<McpRequest>& messages);

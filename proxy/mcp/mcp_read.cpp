@@ -23,6 +23,14 @@ std::string NameOfCall(std::string_view caller, const Backend& backend, std::str
   return name;
 }
 
+Principal PrincipalOfCall(const ServedRequest& request, const Headers& headers) {
+  const std::string_view query = request.route.query;
+  return PrincipalOf(HmacKey(request.services.install_secret), request.caller.name(),
+                     request.policy().principal, headers,
+                     query.empty() ? Pairs() : ParsePairs(query.substr(1)),
+                     request.caller.facts().verified_field);
+}
+
 bool McpRead::TakeHead(int status, std::string_view content_type, bool is_encoded) {
   tap_.Head(status, content_type, is_encoded);
   // It will not be sent again.

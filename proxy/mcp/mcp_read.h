@@ -7,11 +7,11 @@
 #include "filters/mcp/agent_reply.h"
 #include "filters/mcp/answer_tap.h"
 #include "filters/mcp/mcp_request.h"
-#include "filters/mcp/mcp_state.h"
 #include "filters/mcp/sse_reader.h"
 #include "proxy/exchange/body_reservation.h"
 #include "proxy/exchange/served_request.h"
 #include "proxy/lanes/read_tap.h"
+#include "proxy/mcp/mcp_state.h"
 
 namespace recourse {
 
@@ -21,6 +21,9 @@ std::string SessionOf(const Headers& headers);
 // A call as its client's session names it. `id` is JSON.
 std::string NameOfCall(std::string_view caller, const Backend& backend, std::string_view session,
                        const Json& id);
+
+// Who makes a call, or cancels one.
+Principal PrincipalOfCall(const ServedRequest& request, const Headers& headers);
 
 class McpRead final : public ReadTap {
  public:

@@ -14,15 +14,17 @@
 
 namespace recourse {
 
-McpWrite::McpWrite(Exchange& exchange, McpState& state, BodyReservation& room, ReadPost post,
-                   std::string body, const Headers& headers)
+McpWrite::McpWrite(Exchange& exchange, CallClient& client, McpState& state, BodyReservation& room,
+                   ReadPost post, std::string body, const Headers& headers)
     : exchange_(exchange),
+      client_(client),
       request_(exchange.request),
       shared_(state),
       room_(room),
       message_(std::move(post.messages->front())),
       body_(std::move(body)),
       session_(SessionOf(headers)),
+      principal_(PrincipalOfCall(request_, headers)),
       reading_(std::move(post.reading)),
       side_(ReadAgentSide(headers)) {
   const auto facts = shared_.tools.Find(ServerKeyOf(*request_.route.match.backend),
@@ -74,7 +76,7 @@ std::optional<WriteAnswer> McpWrite::Refusal(bool is_denied) {
 
 void McpWrite::FillCall(RequestContext& context) {
   FillContext(request_, context);
-  context.waits.Begin(request_.services.clients, exchange_.client);
+  context.waits.Begin(request_.services.clients, client_);
   context.request.body = std::move(body_);
   context.reading = reading_;
   context.keeper = &room_;
@@ -92,7 +94,8 @@ Task<bool> McpWrite::Execute() {
   auto id = ParseJson(message_.id);
   const std::string name = NameOfCall(request_.caller.name(), *request_.route.match.backend,
                                       session_, id ? *id : Json());
-  const CallsInFlight::Entry running(shared_.calls, name);
+  CallsInFlight::Write running(shared_.calls, {name, principal_}, Content(), client_);
+  co_await AwaitCancel(running);
   EventReply stream(exchange_.reply, request_.worker.thread.clock(), services.bounds.send_timeout);
   if (side_.takes_events) context.interim = &stream;
 
@@ -107,7 +110,31 @@ Task<bool> McpWrite::Execute() {
   request_.record.overhead = decided - request_.began - request_.record.with_backend;
   if (IsPending(answer)) side_.request_state = NextState(context);
   reading_.reset();
-  co_return co_await Answer(std::move(answer), context.answers, stream);
+  const std::optional<ErrorCode> error = answer.error;
+  const bool kept = co_await Answer(std::move(answer), stream);
+  co_return co_await End(running, kept, error ? std::nullopt : context.answers);
+}
+
+// What is equal in a call and in its repeat, whatever trace and key they have.
+std::string McpWrite::Content() const {
+  std::string content;
+  if (!reading_) return content;
+  const StateScope scope = Scope();
+  for (const std::string_view part :
+       {std::string_view(scope.caller), std::string_view(scope.backend),
+        std::string_view(message_.method), std::string_view(scope.tool), AsView(scope.arguments)}) {
+    AppendPart(content, part);
+  }
+  return content;
+}
+
+// A repeat may come before the word that the call it repeats was given up.
+Task<void> McpWrite::AwaitCancel(const CallsInFlight::Write& running) {
+  static constexpr Millis kLook{5};
+  const MonoTime until = request_.Now() + limits::kRepeatOvertakes;
+  while (running.HasTwin() && request_.Now() < until) {
+    co_await request_.worker.thread.SleepUntil(request_.Now() + kLook);
+  }
 }
 
 // As its first leg: the same key must come of it.
@@ -145,10 +172,8 @@ std::string McpWrite::NextState(const RequestContext& context) const {
   return WriteRequestState(request_.services.install_secret, Scope(), next);
 }
 
-Task<bool> McpWrite::Answer(WriteAnswer answer, std::optional<AttemptId> answers,
-                            EventReply& stream) {
+Task<bool> McpWrite::Answer(WriteAnswer answer, EventReply& stream) {
   RequestRecord& record = request_.record;
-  const std::optional<ErrorCode> error = answer.error;
   bool kept = false;
   if (stream.has_begun()) {
     std::string message = AgentMessage(message_, side_, answer);
@@ -164,7 +189,17 @@ Task<bool> McpWrite::Answer(WriteAnswer answer, std::optional<AttemptId> answers
     const HttpResponse response = AgentAnswer(message_, side_, std::move(answer));
     kept = co_await exchange_.reply.Send(response, request_.head.keep_alive);
   }
-  co_return co_await EndWrite(exchange_, kept, error ? std::nullopt : answers);
+  co_return kept;
+}
+
+// A client that gives a call up does not heed its answer, though its connection takes it.
+Task<bool> McpWrite::End(CallsInFlight::Write& running, bool kept,
+                         std::optional<AttemptId> answers) {
+  RequestRecord& record = request_.record;
+  record.client_gone = record.client_gone || client_.has_given_up();
+  co_return co_await EndWrite(exchange_, kept, answers, [&](ClientSide& side, AttemptId answered) {
+    return running.Answered(answered, request_.Now(), [&] { side.MarkAnswered(answered); });
+  });
 }
 
 }  // namespace recourse

@@ -6,11 +6,11 @@
 #include <string>
 
 #include "filters/mcp/agent_reply.h"
-#include "filters/mcp/mcp_state.h"
 #include "filters/mcp/request_state.h"
 #include "proxy/exchange/body_reservation.h"
 #include "proxy/exchange/exchange.h"
 #include "proxy/mcp/mcp_judgement.h"
+#include "proxy/mcp/mcp_state.h"
 
 namespace recourse {
 
@@ -19,8 +19,8 @@ class EventReply;
 class McpWrite {
  public:
   // All outlive it. `headers` are a snapshot, as of any write.
-  McpWrite(Exchange& exchange, McpState& state, BodyReservation& room, ReadPost post,
-           std::string body, const Headers& headers);
+  McpWrite(Exchange& exchange, CallClient& client, McpState& state, BodyReservation& room,
+           ReadPost post, std::string body, const Headers& headers);
 
   Task<bool> Run(bool is_denied);
 
@@ -31,15 +31,20 @@ class McpWrite {
   void FillCall(RequestContext& context);
   void Resume(RequestContext& context) const;
   std::string NextState(const RequestContext& context) const;
-  Task<bool> Answer(WriteAnswer answer, std::optional<AttemptId> answers, EventReply& stream);
+  std::string Content() const;
+  Task<void> AwaitCancel(const CallsInFlight::Write& running);
+  Task<bool> Answer(WriteAnswer answer, EventReply& stream);
+  Task<bool> End(CallsInFlight::Write& running, bool kept, std::optional<AttemptId> answers);
 
   Exchange& exchange_;
+  CallClient& client_;
   ServedRequest& request_;
   McpState& shared_;
   BodyReservation& room_;
   McpRequest message_;
   std::string body_;
   const std::string session_;
+  const Principal principal_;
   std::shared_ptr<const CallBody> reading_;
   ClientFacts side_;
   std::optional<RequestState> state_;  // that the agent came back with

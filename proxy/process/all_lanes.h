@@ -1,7 +1,7 @@
 // The lanes of the process. They keep nothing of a request, so that all threads share them.
 #pragma once
 
-#include "filters/mcp/mcp_state.h"
+#include "proxy/mcp/mcp_state.h"
 #include "proxy/graphql/graphql_lane.h"
 #include "proxy/lanes/connect_lane.h"
 #include "proxy/lanes/observe_lane.h"
