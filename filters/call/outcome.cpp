@@ -16,6 +16,7 @@
 #include "policy/template/late_reference.h"
 #include "policy/template/own_terms.h"
 #include "policy/undo/put_back.h"
+#include "policy/undo/tenant_fields.h"
 
 namespace recourse {
 namespace {
@@ -216,6 +217,7 @@ std::optional<RenderedRequest> TaskOf(const Event& dispatching, const Tool& tool
     const std::string* const value = FindHeader(of_call, name);
     if (value != nullptr) SetHeader(fields, name, *value);
   }
+  if (!AddTenants(of_call, tool.redact, "POST", fields)) return std::nullopt;
   answer.codec->KeepSession(of_call, fields);
   return answer.codec->AskAboutTask(answer.response.body, std::move(fields));
 }
@@ -225,6 +227,10 @@ void AddQuestion(const Tool& tool, CallValues values, Transition& transition) {
   values.external_ref = transition.external_ref;
   auto question = Render(tool.settled_by->request, values);
   if (question && !AskAtLink(*tool.settled_by, values, *question)) question = Malformed(kNoLink);
+  const bool reaches_tenant =
+      !question || values.headers == nullptr ||
+      AddTenants(*values.headers, tool.redact, question->method, question->headers);
+  if (!reaches_tenant) question = Malformed(kTenantRedacted);
   if (question) {
     if (values.headers != nullptr) {
       CodecOf(tool).KeepSession(*values.headers, question->headers);
@@ -252,6 +258,10 @@ void AddFollowUps(const Tool& tool, const Digest& key, CallValues values, Transi
     // Whatever settles the outcome knows the reference, but not the call any more.
     values.external_ref = LateReference(ToHex(key));
     undo = MakeUndo(tool, values, set);
+  }
+  if (undo && values.headers != nullptr &&
+      !AddTenants(*values.headers, tool.redact, undo->method, undo->headers)) {
+    undo = std::unexpected(std::string(kTenantRedacted));
   }
   if (undo) {
     // They are sealed like the rest of it, and shown to nobody.

@@ -8,18 +8,10 @@
 #include "filters/credentials/credentials.h"
 #include "policy/model/principal.h"
 #include "policy/undo/put_back.h"
+#include "policy/undo/tenant_fields.h"
 
 namespace recourse {
 namespace {
-
-// The state is that of one tenant.
-void AddTenants(const Headers& of_call, Headers& fields) {
-  for (const auto& [name, value] : of_call) {
-    if (IsTenantField(name) && FindHeader(fields, name) == nullptr) {
-      fields.emplace_back(name, value);
-    }
-  }
-}
 
 HttpRequest WithCredentials(const RequestContext& context, HttpRequest request) {
   for (const auto& [name, value] : context.request.headers) {
@@ -52,13 +44,13 @@ Task<std::optional<Outcome>> BeforeReader::Read(RequestContext& context,
   auto request = Render(rule.request, values);
   std::expected<Snapshot, Unread> read = std::unexpected(Unread());
   if (request) {
-    AddTenants(context.request.headers, request->headers);
-    CodecOf(*context.backend).KeepSession(context.request.headers, request->headers);
-    read = ReadSnapshot(
-        rule,
-        co_await Ask(context,
-                     WithCredentials(context, SnapshotRequest(*request, *context.backend))),
-        false);
+    const Headers& of_call = context.request.headers;
+    CodecOf(*context.backend).KeepSession(of_call, request->headers);
+    HttpRequest sent = WithCredentials(context, SnapshotRequest(*request, *context.backend));
+    (void)AddTenants(of_call, {}, sent.method, sent.headers);
+    // It is kept for the undo, which is not made where it lacks one of them.
+    (void)AddTenants(of_call, context.tool->redact, request->method, request->headers);
+    read = ReadSnapshot(rule, co_await Ask(context, std::move(sent)), false);
   } else {
     read = std::unexpected(Unread{std::string(request.error().detail()), false});
   }

@@ -14,6 +14,7 @@
 #include "filters/key/older_names.h"
 #include "policy/model/approval_need.h"
 #include "policy/undo/put_back.h"
+#include "policy/undo/tenant_fields.h"
 #include "policy/undo/undo_class.h"
 #include "proxy/base/crypto/hash.h"
 
@@ -52,8 +53,12 @@ void AddProbe(const RequestContext& context, CallValues values, const DerivedKey
   values.key =
       tool.settle->mark.exists() ? KeyPlaceholder() : key.client_key.value_or(KeyPlaceholder());
   auto probe = Render(tool.settle->request, values);
+  const Headers& of_call = context.request.headers;
+  if (probe && !AddTenants(of_call, tool.redact, probe->method, probe->headers)) {
+    probe = Malformed(kTenantRedacted);
+  }
   if (probe) {
-    CodecOf(*context.backend).KeepSession(context.request.headers, probe->headers);
+    CodecOf(*context.backend).KeepSession(of_call, probe->headers);
     // An undo that sets them back may have to be made without the call.
     if (!tool.before) NotePlaces(PlacesToPutBack(tool, values), probe->headers);
     event.settle = std::move(*probe);

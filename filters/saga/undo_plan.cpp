@@ -12,6 +12,7 @@
 #include "filters/ledger/model/row_id.h"
 #include "policy/template/late_reference.h"
 #include "policy/undo/put_back.h"
+#include "policy/undo/tenant_fields.h"
 #include "proxy/base/backoff.h"
 
 namespace recourse {
@@ -232,6 +233,7 @@ UndoVerdict OrTakenOn(UndoVerdict verdict, const Event& step, const UndoRule& ru
   if (rule.settled_by->at_its_path) {
     question->target = step.undo->target.substr(0, step.undo->target.find('?'));
   }
+  (void)AddTenants(step.undo->headers, {}, question->method, question->headers);
   CodecOf(backend).KeepSession(step.undo->headers, question->headers);
   for (const std::string& name : rule.from_call) {
     const std::string* const value = FindHeader(step.undo->headers, name);

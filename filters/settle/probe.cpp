@@ -9,6 +9,7 @@
 #include "filters/settle/absence.h"
 #include "policy/template/late_reference.h"
 #include "policy/undo/put_back.h"
+#include "policy/undo/tenant_fields.h"
 #include "proxy/base/backoff.h"
 #include "proxy/base/crypto/hash.h"
 #include "proxy/base/json/json_span.h"
@@ -67,6 +68,16 @@ std::vector<std::string> PlacesSetBy(const Event& uncertain) {
   if (uncertain.settle) places = PlacesNoted(uncertain.settle->headers);
   if (places.empty()) places.emplace_back();
   return places;
+}
+
+// The requests that were made of the call and are kept.
+std::vector<const RenderedRequest*> KeptOf(const Event& uncertain) {
+  std::vector<const RenderedRequest*> kept;
+  for (const auto* const request : {&uncertain.request, &uncertain.task, &uncertain.settle}) {
+    if (*request) kept.push_back(&**request);
+  }
+  if (uncertain.state) kept.push_back(&uncertain.state->request);
+  return kept;
 }
 
 Transition FromUncertain(const Event& uncertain, Phase to, Cause cause) {
@@ -202,8 +213,11 @@ void AddLateUndo(const Event& uncertain, const Tool& tool, CallValues values,
     transition.detail.append("; ").append(kNoUndoMade).append(undo.error());
     return;
   }
-  // The call itself is gone; what the undo keeps of it is kept in what asks for its outcome, if
+  // The call itself is gone; what the undo keeps of it is kept in what was made of it before, if
   // anywhere.
+  for (const RenderedRequest* const kept : KeptOf(uncertain)) {
+    (void)AddTenants(kept->headers, tool.redact, undo->method, undo->headers);
+  }
   const auto& asks = uncertain.task ? uncertain.task : uncertain.settle;
   if (!is_kept && asks) {
     for (const std::string& name : tool.undo->from_call) {

@@ -120,7 +120,7 @@ constexpr std::string_view kTenantWords[] = {
     "tenant",     "tenantid", "org",  "organization", "organisation", "workspace", "account",
     "subaccount", "project",  "team", "merchant",     "namespace",    "realm",     "company",
     "customer",   "member",   "shop", "store",        "seller"};
-constexpr std::string_view kLaterTenantWords[] = {"subdomain"};
+constexpr std::string_view kLaterTenantWords[] = {"subdomain", "schema", "database", "catalog"};
 // Of an application: Parse, Algolia, TravelTime; of a domain: Huawei Cloud, OpenStack. A region
 // says where a call is served (Supabase), which may be elsewhere the next time.
 constexpr std::array<std::string_view, 2> kTenantPairs[] = {
@@ -128,6 +128,7 @@ constexpr std::array<std::string_view, 2> kTenantPairs[] = {
     {"branch", "id"}, {"site", "id"},      {"agency", "id"},      {"property", "id"},
     {"wallet", "id"}, {"portfolio", "id"}, {"application", "id"}, {"domain", "id"}};
 constexpr std::string_view kTenantNames[] = {"stripe-context", "x-goog-user-project"};
+constexpr std::string_view kLaterTenantNames[] = {"content-profile"};
 
 // Those, and these, are told apart within a part: "merchantkey" is "merchant key".
 constexpr std::string_view kJoinedWords[] = {
@@ -238,7 +239,8 @@ class NameReader {
 
 // Of a name in lower case.
 Meaning MeaningOfLower(std::string_view name, FieldNames names) {
-  if (Contains(kTenantNames, name)) return {.is_tenant = true};
+  const bool is_later = names == FieldNames::kNow && Contains(kLaterTenantNames, name);
+  if (is_later || Contains(kTenantNames, name)) return {.is_tenant = true};
   if (Contains(kCredentialNames, name)) return {.is_principal = true};
   NameReader reader(names);
   while (!name.empty()) {

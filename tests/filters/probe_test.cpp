@@ -185,6 +185,25 @@ TEST(ProbeTest, ThePresentEffectGetsAnAnswerThatSaysWhereItComesFrom) {
   EXPECT_EQ(PresentTransition(uncertain, {.external_ref = "o1"}, tool).answer.status, 202);
 }
 
+TEST(ProbeTest, AnUndoMadeLaterReachesTheTenantOfItsCall) {
+  Tool tool;
+  tool.undo.emplace();
+  tool.undo->request = *ParseRequestLine("DELETE /orders/{external_ref}");
+  const RenderedRequest kept{"GET", "/orders", {{"X-Tenant", "b"}, {"X-Other", "1"}}, ""};
+  const auto undo_of = [&](const Event& uncertain) {
+    return PresentTransition(uncertain, {.external_ref = "o1"}, tool).undo.value();
+  };
+  Event uncertain;
+  uncertain.phase = Phase::kUncertain;
+  for (auto* const place : {&uncertain.settle, &uncertain.task, &uncertain.request}) {
+    *place = kept;
+    EXPECT_EQ(undo_of(uncertain).headers, (Headers{{"X-Tenant", "b"}}));
+    place->reset();
+  }
+  uncertain.state.emplace().request = kept;
+  EXPECT_EQ(undo_of(uncertain).headers, (Headers{{"X-Tenant", "b"}}));
+}
+
 TEST(ProbeTest, TheKeyIsPutInWhenTheOperationIsKnown) {
   CallValues values;
   values.key = KeyPlaceholder();

@@ -95,6 +95,24 @@ TEST(SettledByTest, AfterItsDeadlineItIsUnknownUntilItIsFoundDone) {
   EXPECT_EQ(world.upstream.writes.size(), 1U);
 }
 
+TEST(SettledByTest, ItIsAskedOfItsTenantAndUndoneThere) {
+  World world(kPolicy);
+  CallSpec call;
+  call.host = "desk.test";
+  call.target = "/imports";
+  call.body = R"({"batch":"b1"})";
+  call.headers = {{"X-Tenant", "b"}};
+  (void)Begin(world).Call(call);
+  world.upstream.probe = [](const HttpRequest&) { return Completed(); };
+  world.loop.RunFor(Millis(60'000));
+  ASSERT_FALSE(world.upstream.probes.empty());
+  const std::string* const asked = FindHeader(world.upstream.probes[0].request.headers, "X-Tenant");
+  EXPECT_TRUE(asked != nullptr && *asked == "b");
+  const Event done = world.Events().back();
+  ASSERT_TRUE(done.undo.has_value());
+  EXPECT_EQ(done.undo->headers, (Headers{{"X-Tenant", "b"}}));
+}
+
 constexpr const char* kAtItsLink = R"(
 version: 1
 backends:
@@ -271,6 +289,24 @@ TEST(UndoSettledByTest, UntilItIsDoneTheStepIsNotUndoneAndNothingIsSentAgain) {
   EXPECT_EQ(world.PhaseOf(), FlowPhase::kUndone);
   EXPECT_EQ(world.StepPhase(0), Phase::kCompensated);
   EXPECT_EQ(world.upstream.writes.size(), 2U);
+}
+
+TEST(UndoSettledByTest, ItIsAskedOfTheTenantOfTheCall) {
+  Checkout world(DraftOf(kUndoneLater));
+  world.upstream.probe = [](const HttpRequest&) { return Completed(); };
+  world.instead.emplace("DELETE", Respond(202, R"({"job":"j7"})"));
+  CallSpec order = Write("orders");
+  order.headers.emplace_back("X-Tenant", "b");
+  (void)world.Call(order);
+  world.StartFlows();
+  EXPECT_TRUE(world.Act(FlowAction::Kind::kCancel).has_value());
+  world.loop.RunFor(Millis(60'000));
+  ASSERT_EQ(world.upstream.writes.size(), 2U);
+  ASSERT_FALSE(world.upstream.probes.empty());
+  for (const auto& sent : {world.upstream.writes[1], world.upstream.probes[0]}) {
+    const std::string* const tenant = FindHeader(sent.request.headers, "X-Tenant");
+    EXPECT_TRUE(tenant != nullptr && *tenant == "b") << sent.request.target;
+  }
 }
 
 TEST(UndoSettledByTest, AfterItsDeadlineAHumanDecidesAndIsNotAskedOfOneThatIsDone) {

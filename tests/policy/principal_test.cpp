@@ -308,6 +308,9 @@ TEST(PrincipalTest, TenantsAreKnownByTheirFields) {
                            "X-Application-Id",
                            "X-Algolia-Application-Id",
                            "X-Domain-Id",
+                           "Content-Profile",
+                           "X-ClickHouse-Database",
+                           "X-Trino-Schema",
                            "DomainId"}) {
     EXPECT_TRUE(IsTenantField(name)) << name;
     EXPECT_NE(TenantsOf({{name, "1"}}), TenantsOf({{name, "2"}})) << name;
