@@ -44,6 +44,14 @@ struct KeptRows {
   std::vector<Behind> behind{};  // of so many streams
 };
 
+// What was before its first process of this version.
+struct GroupPast {
+  bool has_imported = false;  // the ledger of a volume as the group's
+  // Its keys are made with the install secret itself, as those of a volume and of groups of earlier
+  // versions are, and not with one of its own.
+  bool has_shared_secret = false;
+};
+
 // What a Ledger of many processes is, too.
 class SharedLedgerView {
  public:
@@ -51,8 +59,10 @@ class SharedLedgerView {
   virtual SharedLedgerCounts SharedCounts() = 0;  // thread-safe
   // The pods that do each other's work.
   virtual const std::string& Group() const = 0;
-  // Whether the ledger of a volume was imported as the group's; it never changes while one is open.
-  virtual bool HasImported() const = 0;
+  // It never changes while a ledger is open.
+  virtual GroupPast Past() const = 0;
+  bool HasImported() const { return Past().has_imported; }
+  bool HasSharedSecret() const { return Past().has_shared_secret; }
   // Of the group, but for those that have ended and left nothing. Blocking; thread-safe.
   virtual Result<std::vector<LedgerStream>> Streams() = 0;
   // By that rule. Blocking; thread-safe.

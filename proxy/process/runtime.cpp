@@ -97,7 +97,7 @@ class Runtime {
                     .drain = [this] { BeginDrain(); }}),
         probe_api_(
             *ledger_, metrics_, [this] { return FactsForScrape(); }, [this] { return Observes(); }),
-        observer_(*ledger_, random_, secrets_.install_secret()) {
+        observer_(*ledger_, random_, secrets_.KeySecretOf(*ledger_)) {
     services_.ledger = ledger_.get();
     services_.uncertified = UncertifiedOf(*ledger_);
     services_.access_log = &access_log_;
@@ -107,10 +107,10 @@ class Runtime {
     services_.random = &random_;
     services_.minter = &minter_;
     services_.bounds = config.bounds;
-    services_.install_secret = secrets_.install_secret();
-    services_.ledger_secret = secrets_.SecretOf(ledger_->Stats().identity);
-    services_.pod_flow = PodFlowName(secrets_.install_secret(), config.pod);
-    services_.traffic = RecorderIn(config.data, services_.install_secret, random_);
+    services_.install_secret = secrets_.KeySecretOf(*ledger_);
+    services_.ledger_secret = secrets_.SecretOf(*ledger_);
+    services_.pod_flow = PodFlowName(services_.install_secret, config.pod);
+    services_.traffic = RecorderIn(config.data, secrets_.install_secret(), random_);
     ledger_->OnCommit([this](double seconds, std::size_t rows) {
       metrics_.commit_seconds.Observe(seconds);
       metrics_.commit_rows.Increment(static_cast<double>(rows));

@@ -7,6 +7,7 @@
 
 #include <utility>
 
+#include "filters/ledger/shared_view.h"
 #include "proxy/base/crypto/hash.h"
 #include "proxy/base/limits.h"
 #include "proxy/base/log/log.h"
@@ -87,11 +88,17 @@ std::expected<LedgerSecrets, std::string> LedgerSecretFiles::Load(const LedgerFa
   return LedgerSecrets{keys_, InstallId(install_secret_)};
 }
 
-std::string LedgerSecretFiles::SecretOf(const Digest& ledger) const {
+std::string LedgerSecretFiles::KeySecretOf(Ledger& ledger) const {
+  auto* const shared = dynamic_cast<SharedLedgerView*>(&ledger);
+  if (shared == nullptr || shared->HasSharedSecret()) return install_secret_;
+  return std::string(AsView(HmacSha256(install_secret_, "recourse-group-1" + shared->Group())));
+}
+
+std::string LedgerSecretFiles::SecretOf(Ledger& ledger) const {
   // Of one ledger alone it stays what earlier versions signed with.
   if (install_file_.empty()) return install_secret_;
-  const Digest digest = HmacSha256(install_secret_, "recourse-ledger-1" + ToHex(ledger));
-  return {reinterpret_cast<const char*>(digest.data()), digest.size()};
+  const std::string identity = ToHex(ledger.Stats().identity);
+  return std::string(AsView(HmacSha256(KeySecretOf(ledger), "recourse-ledger-1" + identity)));
 }
 
 std::expected<void, std::string> LedgerSecretFiles::Reload() {

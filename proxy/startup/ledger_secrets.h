@@ -28,9 +28,12 @@ class LedgerSecretFiles {
 
   // After Load.
   const std::string& install_secret() const { return install_secret_; }
+  // With it the keys of this process are made: where many groups have the install secret, each has
+  // one of its own that is made of it.
+  std::string KeySecretOf(Ledger& ledger) const;
   // Signs what names an operation by its number, which another ledger under the same secret has,
   // too.
-  std::string SecretOf(const Digest& ledger) const;
+  std::string SecretOf(Ledger& ledger) const;
 
  private:
   std::expected<KeyRing, std::string> ReadKeys() const;

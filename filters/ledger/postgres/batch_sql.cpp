@@ -20,13 +20,16 @@ constexpr PgStatement kFence{
     " WHERE stream = $1::bigint AND state = 1 AND head = $2::bigint RETURNING place, held"};
 constexpr PgStatement kLockOperations{
     "lock_operations",
-    "SELECT key, version FROM operation WHERE key = ANY($1::uuid[]) ORDER BY key FOR UPDATE"};
+    "SELECT key, version FROM operation WHERE key = ANY($1::uuid[]) AND grp = $2::text"
+    " ORDER BY key FOR UPDATE"};
 constexpr PgStatement kLockIntents{
     "lock_intents",
-    "SELECT intent, version FROM intent WHERE intent = ANY($1::uuid[]) ORDER BY intent FOR UPDATE"};
+    "SELECT intent, version FROM intent WHERE intent = ANY($1::uuid[]) AND grp = $2::text"
+    " ORDER BY intent FOR UPDATE"};
 constexpr PgStatement kLockFlows{
     "lock_flows",
-    "SELECT flow, version, steps FROM flow WHERE flow = ANY($1::uuid[]) ORDER BY flow FOR UPDATE"};
+    "SELECT flow, version, steps FROM flow WHERE flow = ANY($1::uuid[]) AND grp = $2::text"
+    " ORDER BY flow FOR UPDATE"};
 
 // The same of a batch that is sent whole: where something else is found, a division by zero ends
 // it.
@@ -42,24 +45,31 @@ constexpr PgStatement kHoldOperations{
     "hold_operations",
     "SELECT 1 / (count(*) = cardinality($1::uuid[]))::int FROM (SELECT 1"
     " FROM unnest($1::uuid[], $2::bigint[]) AS p(key, version)"
-    " JOIN operation o ON o.key = p.key AND o.version = p.version FOR UPDATE OF o) AS held"};
+    " JOIN operation o ON o.grp = $3::text AND o.key = p.key AND o.version = p.version"
+    " FOR UPDATE OF o) AS held"};
 constexpr PgStatement kHoldIntents{
     "hold_intents",
     "SELECT 1 / (count(*) = cardinality($1::uuid[]))::int FROM (SELECT 1"
     " FROM unnest($1::uuid[], $2::bigint[]) AS p(intent, version)"
-    " JOIN intent i ON i.intent = p.intent AND i.version = p.version FOR UPDATE OF i) AS held"};
+    " JOIN intent i ON i.grp = $3::text AND i.intent = p.intent AND i.version = p.version"
+    " FOR UPDATE OF i) AS held"};
 constexpr PgStatement kHoldFlows{
     "hold_flows",
     "SELECT 1 / (count(*) = cardinality($1::uuid[]))::int FROM (SELECT 1"
     " FROM unnest($1::uuid[], $2::bigint[], $3::bigint[]) AS p(flow, version, steps)"
-    " JOIN flow f ON f.flow = p.flow AND f.version = p.version AND p.steps IN (-1, f.steps)"
-    " FOR UPDATE OF f) AS held"};
+    " JOIN flow f ON f.grp = $4::text AND f.flow = p.flow AND f.version = p.version"
+    " AND p.steps IN (-1, f.steps) FOR UPDATE OF f) AS held"};
 constexpr PgStatement kNoOperations{
-    "no_operations", "SELECT 1 / (count(*) = 0)::int FROM operation WHERE key = ANY($1::uuid[])"};
+    "no_operations",
+    "SELECT 1 / (count(*) = 0)::int FROM operation WHERE key = ANY($1::uuid[])"
+    " AND grp = $2::text"};
 constexpr PgStatement kNoIntents{
-    "no_intents", "SELECT 1 / (count(*) = 0)::int FROM intent WHERE intent = ANY($1::uuid[])"};
+    "no_intents",
+    "SELECT 1 / (count(*) = 0)::int FROM intent WHERE intent = ANY($1::uuid[])"
+    " AND grp = $2::text"};
 constexpr PgStatement kNoFlows{
-    "no_flows", "SELECT 1 / (count(*) = 0)::int FROM flow WHERE flow = ANY($1::uuid[])"};
+    "no_flows",
+    "SELECT 1 / (count(*) = 0)::int FROM flow WHERE flow = ANY($1::uuid[]) AND grp = $2::text"};
 
 #define PG_OPERATION_ROWS                                                                    \
   "unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[]," \
@@ -83,7 +93,7 @@ constexpr PgStatement kSetOperations{
     " version = o.version + 1, sender = p.sender, before_stream = p.before >> 36,"
     " before_number = p.before & 68719476735, wall_ms = p.wall_ms, flow = p.flow,"
     " last_stream = p.last >> 36, last_number = p.last & 68719476735, at = now()"
-    " FROM " PG_OPERATION_ROWS " WHERE o.key = p.key"};
+    " FROM " PG_OPERATION_ROWS " WHERE o.grp = $14::text AND o.key = p.key"};
 constexpr PgStatement kPutIntents{
     "put_intents",
     "INSERT INTO intent (grp, intent, stream, number) SELECT $3::text, p.intent, " PG_ID(
@@ -92,7 +102,8 @@ constexpr PgStatement kSetIntents{
     "set_intents",
     "UPDATE intent i SET stream = p.row >> 36, number = p.row & 68719476735, version = i.version + "
     "1"
-    " FROM unnest($1::uuid[], $2::bigint[]) AS p(intent, row) WHERE i.intent = p.intent"};
+    " FROM unnest($1::uuid[], $2::bigint[]) AS p(intent, row)"
+    " WHERE i.grp = $3::text AND i.intent = p.intent"};
 // The last effect counts, whoever writes it down first.
 constexpr PgStatement kPutMarks{
     "put_marks",
@@ -100,7 +111,7 @@ constexpr PgStatement kPutMarks{
     " SELECT s.grp, p.mark, " PG_ID("p.row") ", s.place + p.place FROM stream s,"
     " unnest($2::uuid[], $3::bigint[], $4::bigint[]) AS p(mark, row, place)"
     " WHERE s.stream = $1::bigint"
-    " ON CONFLICT (intent) DO UPDATE SET stream = excluded.stream, number = excluded.number,"
+    " ON CONFLICT (grp, intent) DO UPDATE SET stream = excluded.stream, number = excluded.number,"
     " place = excluded.place, version = intent.version + 1 WHERE intent.place < excluded.place"};
 // Of a flow that begins the place of its first row is not known yet: it is negative, and counts
 // from that of the batch.
@@ -119,26 +130,27 @@ constexpr PgStatement kPutFlows{
                   ", " PG_ID("p.moved") " FROM " PG_FLOW_ROWS};
 constexpr PgStatement kSetFlows{
     "set_flows",
-    "UPDATE flow f SET grp = $1::text, flow_stream = p.number >> 36,"
+    "UPDATE flow f SET flow_stream = p.number >> 36,"
     " flow_number = p.number & 68719476735, phase = p.phase::smallint, cause = p.cause::smallint,"
     " version = f.version + 1, steps = p.steps, has_deadline = p.has_deadline, opened = " PG_OPENED
     ","
     " row_stream = p.moved >> 36, row_number = p.moved & 68719476735, at = now()"
-    " FROM " PG_FLOW_ROWS " WHERE f.flow = p.flow"};
-constexpr PgStatement kAddSteps{
-    "add_steps",
-    "UPDATE flow f SET steps = f.steps + p.more, at = now()"
-    " FROM unnest($1::uuid[], $2::bigint[]) AS p(flow, more) WHERE f.flow = p.flow"};
+    " FROM " PG_FLOW_ROWS " WHERE f.grp = $1::text AND f.flow = p.flow"};
+constexpr PgStatement kAddSteps{"add_steps",
+                                "UPDATE flow f SET steps = f.steps + p.more, at = now()"
+                                " FROM unnest($1::uuid[], $2::bigint[]) AS p(flow, more)"
+                                " WHERE f.grp = $3::text AND f.flow = p.flow"};
 constexpr PgStatement kPutWork{
     "put_work",
     "INSERT INTO work (kind, stream, number, grp, owner)"
     " SELECT kind::smallint, " PG_ID("subject") ", $1::text, $2::bigint"
     " FROM unnest($3::bigint[], $4::bigint[]) AS p(kind, subject)"
-    " ON CONFLICT (kind, stream, number) DO UPDATE SET due_at = now(), owner = excluded.owner"};
+    " ON CONFLICT (grp, kind, stream, number) DO UPDATE SET due_at = now(),"
+    " owner = excluded.owner"};
 constexpr PgStatement kDropWork{
     "drop_work",
     "DELETE FROM work w USING unnest($1::bigint[], $2::bigint[]) AS p(kind, subject)"
-    " WHERE w.kind = p.kind::smallint AND w.stream = p.subject >> 36"
+    " WHERE w.grp = $3::text AND w.kind = p.kind::smallint AND w.stream = p.subject >> 36"
     " AND w.number = p.subject & 68719476735"};
 constexpr PgStatement kPutEvents{
     "put_events",
@@ -155,11 +167,12 @@ constexpr PgStatement kPutEvents{
     " WHERE s.stream = $1::bigint"};
 
 template <class Map>
-PgArguments KeysOf(const Map& rows) {
+PgArguments KeysOf(const Map& rows, std::string_view group) {
   PgArray array(PgArray::Of::kUuid);
   for (const auto& [key, row] : rows) array.Uuid(DigestOfUuid(key));
   PgArguments arguments;
   array.AppendTo(arguments);
+  arguments.Bytes(group);
   return arguments;
 }
 
@@ -167,7 +180,7 @@ PgArguments KeysOf(const Map& rows) {
 // batch makes new their own index tells.
 template <class Map, class Made>
 void QueueHolds(PgConnection& connection, const Map& read, const Made& made,
-                const PgStatement& holds, const PgStatement& none) {
+                const PgStatement& holds, const PgStatement& none, std::string_view group) {
   PgArray keys(PgArray::Of::kUuid), versions(PgArray::Of::kInt), absent(PgArray::Of::kUuid);
   for (const auto& [key, row] : read) {
     if (row.version == 0) {
@@ -181,11 +194,13 @@ void QueueHolds(PgConnection& connection, const Map& read, const Made& made,
   keys.AppendTo(held);
   versions.AppendTo(held);
   absent.AppendTo(missing);
+  held.Bytes(group);
+  missing.Bytes(group);
   if (keys.size() > 0) connection.Queue(holds, held);
   if (absent.size() > 0) connection.Queue(none, missing);
 }
 
-void QueueFlowHolds(PgConnection& connection, const PgReadAndMade& all) {
+void QueueFlowHolds(PgConnection& connection, const PgReadAndMade& all, std::string_view group) {
   PgArray keys(PgArray::Of::kUuid), versions(PgArray::Of::kInt), steps(PgArray::Of::kInt);
   PgArray absent(PgArray::Of::kUuid);
   for (const auto& [key, row] : all.read.flows) {
@@ -200,6 +215,8 @@ void QueueFlowHolds(PgConnection& connection, const PgReadAndMade& all) {
   PgArguments held, missing;
   for (const PgArray* const array : {&keys, &versions, &steps}) array->AppendTo(held);
   absent.AppendTo(missing);
+  held.Bytes(group);
+  missing.Bytes(group);
   if (keys.size() > 0) connection.Queue(kHoldFlows, held);
   if (absent.size() > 0) connection.Queue(kNoFlows, missing);
 }
@@ -215,13 +232,12 @@ const std::vector<Of> kEventTypes = {Of::kInt, Of::kInt,  Of::kInt, Of::kText, O
 
 }  // namespace
 
-void QueuePgLocks(PgConnection& connection, std::uint64_t stream, std::uint64_t head,
-                  const Versions& read) {
+void QueuePgLocks(PgConnection& connection, const PgStreamEnd& own, const Versions& read) {
   connection.Queue(kBegin);
-  connection.Queue(kFence, PgArguments().Int(AsInt(stream)).Int(AsInt(head)));
-  connection.Queue(kLockFlows, KeysOf(read.flows));
-  connection.Queue(kLockIntents, KeysOf(read.intents));
-  connection.Queue(kLockOperations, KeysOf(read.operations));
+  connection.Queue(kFence, PgArguments().Int(AsInt(own.stream)).Int(AsInt(own.head)));
+  connection.Queue(kLockFlows, KeysOf(read.flows, own.group));
+  connection.Queue(kLockIntents, KeysOf(read.intents, own.group));
+  connection.Queue(kLockOperations, KeysOf(read.operations, own.group));
 }
 
 bool MovesFlow(const StoredFlow& now, const StoredFlow& before) { return now.row != before.row; }
@@ -254,9 +270,10 @@ void QueuePgFence(PgConnection& connection, const PgFence& fence, const PgReadAn
                                       .Int(AsInt(fence.low))
                                       .Int(AsInt(fence.open))
                                       .Bool(fence.begins));
-  QueueFlowHolds(connection, all);
-  QueueHolds(connection, all.read.intents, all.intents, kHoldIntents, kNoIntents);
-  QueueHolds(connection, all.read.operations, all.operations, kHoldOperations, kNoOperations);
+  QueueFlowHolds(connection, all, fence.group);
+  QueueHolds(connection, all.read.intents, all.intents, kHoldIntents, kNoIntents, fence.group);
+  QueueHolds(connection, all.read.operations, all.operations, kHoldOperations, kNoOperations,
+             fence.group);
 }
 
 std::optional<PgLocks> TakePgLocks(const std::vector<PgRows>& rows) {
@@ -421,13 +438,13 @@ void PgBatchWriter::Queue(PgConnection& connection) {
   const PgArguments group = PgArguments().Bytes(group_).Int(AsInt(stream_));
   new_flows_.QueueIfAny(connection, kPutFlows, group);
   flows_.QueueIfAny(connection, kSetFlows, group);
-  steps_.QueueIfAny(connection, kAddSteps);
+  steps_.QueueIfAny(connection, kAddSteps, {}, &group_);
   new_intents_.QueueIfAny(connection, kPutIntents, {}, &group_);
-  intents_.QueueIfAny(connection, kSetIntents);
+  intents_.QueueIfAny(connection, kSetIntents, {}, &group_);
   marks_.QueueIfAny(connection, kPutMarks, stream);
   new_operations_.QueueIfAny(connection, kPutOperations, {}, &group_);
-  operations_.QueueIfAny(connection, kSetOperations);
-  done_work_.QueueIfAny(connection, kDropWork);
+  operations_.QueueIfAny(connection, kSetOperations, {}, &group_);
+  done_work_.QueueIfAny(connection, kDropWork, {}, &group_);
   work_.QueueIfAny(connection, kPutWork, group);
   events_.QueueIfAny(connection, kPutEvents, PgArguments().Int(AsInt(stream_)).Bytes(group_));
 }

@@ -23,10 +23,14 @@ inline constexpr PgStatement kPgHead{
     "UPDATE stream SET head = $2::bigint, chain = $3::bytea, low = $4::bigint, open = $5::bigint"
     " WHERE stream = $1::bigint"};
 
+// Of a process, whose rows are its group's.
+struct PgStreamEnd {
+  std::uint64_t stream = 0, head = 0;
+  std::string_view group;
+};
 // The first round: begins a transaction that holds the stream and what was read, in one order for
 // all streams.
-void QueuePgLocks(PgConnection& connection, std::uint64_t stream, std::uint64_t head,
-                  const Versions& read);
+void QueuePgLocks(PgConnection& connection, const PgStreamEnd& own, const Versions& read);
 struct PgLocks {
   std::uint64_t place = 0;  // of the batch's first row
   bool is_held = false;     // the stream begins nothing
@@ -48,6 +52,7 @@ struct PgFence {
   std::uint64_t stream = 0, old_head = 0, head = 0, low = 0, open = 0;
   Digest chain{};
   bool begins = false;  // a call, which a stream that is held does not
+  std::string_view group{};
 };
 struct PgReadAndMade {
   Versions read;

@@ -27,7 +27,7 @@ struct LocalFacts {
   ReplayCounts replays{};
   std::size_t open = 0;      // operations of this process that are not over
   bool is_restored = false;  // the database went back, and nobody has accepted that: begins nothing
-  bool has_imported = false;  // the ledger of a volume as the group's
+  GroupPast past{};
   PgOwnWork work{};
   bool is_taking = false;                // work of a dead process is becoming this one's
   std::shared_ptr<SendPermit> permit{};  // of what its stream begins; null: it needs none

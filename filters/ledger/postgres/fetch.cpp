@@ -16,32 +16,35 @@ namespace {
   "o.last_stream, o.last_number, e.place, e.bytes"
 #define PG_LAST " LEFT JOIN event e ON e.stream = o.last_stream AND e.number = o.last_number"
 
-constexpr PgStatement kByKey{
-    "by_key", "SELECT " PG_OPERATION " FROM operation o" PG_LAST " WHERE o.key = ANY($1::uuid[])"};
+constexpr PgStatement kByKey{"by_key", "SELECT " PG_OPERATION " FROM operation o" PG_LAST
+                                       " WHERE o.key = ANY($1::uuid[]) AND o.grp = $2::text"};
 constexpr PgStatement kByOperation{
     "by_operation", "SELECT " PG_OPERATION
                     ", q.id FROM unnest($1::bigint[]) AS q(id)"
-                    " JOIN LATERAL " PG_KEY_OF(PG_STREAM("q.id"), PG_NUMBER("q.id")) " AS k ON true"
-                    " JOIN operation o ON o.key = k.key" PG_LAST};
+                    " JOIN LATERAL " PG_KEY_OF(PG_STREAM("q.id"), PG_NUMBER("q.id"),
+                                                  "$2::text") " AS k ON true"
+                    " JOIN operation o ON o.grp = $2::text AND o.key = k.key" PG_LAST};
 constexpr PgStatement kRowsById{
     "rows",
     "SELECT q.id, e.place, e.bytes FROM unnest($1::bigint[]) AS q(id)"
-    " JOIN event e ON e.stream = " PG_STREAM("q.id") " AND e.number = " PG_NUMBER("q.id")};
+    " JOIN event e ON e.stream = " PG_STREAM("q.id") " AND e.number = " PG_NUMBER(
+        "q.id") " AND e.grp = $2::text"};
 constexpr PgStatement kIntents{
     "intents",
-    "SELECT intent, version, stream, number, place FROM intent WHERE intent = ANY($1::uuid[])"};
+    "SELECT intent, version, stream, number, place FROM intent WHERE intent = ANY($1::uuid[])"
+    " AND grp = $2::text"};
 constexpr PgStatement kFlows{
     "flows",
     "SELECT flow, version, flow_stream, flow_number, phase, cause, steps, has_deadline, opened,"
-    " row_stream, row_number FROM flow WHERE flow = ANY($1::uuid[])"};
+    " row_stream, row_number FROM flow WHERE flow = ANY($1::uuid[]) AND grp = $2::text"};
 // The events of an operation, and the moves of a flow, each name the one before.
 constexpr PgStatement kHistories{
     "histories",
     "WITH RECURSIVE tip AS ("
     "  SELECT o.flow, o.last_stream AS stream, o.last_number AS number FROM operation o"
-    "   WHERE o.flow = ANY($1::uuid[])"
+    "   WHERE o.flow = ANY($1::uuid[]) AND o.grp = $2::text"
     "  UNION ALL SELECT f.flow, f.row_stream, f.row_number FROM flow f"
-    "   WHERE f.flow = ANY($1::uuid[]) AND f.row_number > 0),"
+    "   WHERE f.flow = ANY($1::uuid[]) AND f.grp = $2::text AND f.row_number > 0),"
     " line AS ("
     "  SELECT t.flow, e.place, e.bytes, e.prev_stream, e.prev_number FROM tip t"
     "   JOIN event e ON e.stream = t.stream AND e.number = t.number"
@@ -61,19 +64,21 @@ constexpr PgStatement kClaims{
     "SELECT w.stream, w.number FROM work w WHERE w.grp = $1::text AND w.kind = 2"
     " ORDER BY w.stream, w.number"};
 
-PgArguments UuidsOf(const std::set<Uuid>& uuids) {
+PgArguments UuidsOf(const std::set<Uuid>& uuids, const std::string& group) {
   PgArray array(PgArray::Of::kUuid);
   for (const Uuid& uuid : uuids) array.Uuid(DigestOfUuid(uuid));
   PgArguments arguments;
   array.AppendTo(arguments);
+  arguments.Bytes(group);
   return arguments;
 }
 
-PgArguments IdsOf(const std::set<std::uint64_t>& ids) {
+PgArguments IdsOf(const std::set<std::uint64_t>& ids, const std::string& group) {
   PgArray array(PgArray::Of::kInt);
   for (const std::uint64_t id : ids) array.Int(static_cast<std::int64_t>(id));
   PgArguments arguments;
   array.AppendTo(arguments);
+  arguments.Bytes(group);
   return arguments;
 }
 
@@ -152,12 +157,14 @@ class Reading {
       Add(kOpenWrites, PgArguments().Bytes(group_),
           [](const PgRows& rows, Fetched& fetched) { fetched.open = NumbersOf(rows); });
     }
-    if (!wishes_.keys.empty()) Add(kByKey, UuidsOf(wishes_.keys), TakeOperations);
-    if (!wishes_.operations.empty()) Add(kByOperation, IdsOf(wishes_.operations), TakeByOperation);
-    if (!wishes_.rows.empty()) Add(kRowsById, IdsOf(wishes_.rows), TakeRows);
-    if (!wishes_.intents.empty()) Add(kIntents, UuidsOf(wishes_.intents), TakeIntents);
-    if (!wishes_.flows.empty()) Add(kFlows, UuidsOf(wishes_.flows), TakeFlows);
-    if (!wishes_.histories.empty()) Add(kHistories, UuidsOf(wishes_.histories), TakeHistories);
+    if (!wishes_.keys.empty()) Add(kByKey, UuidsOf(wishes_.keys, group_), TakeOperations);
+    if (!wishes_.operations.empty())
+      Add(kByOperation, IdsOf(wishes_.operations, group_), TakeByOperation);
+    if (!wishes_.rows.empty()) Add(kRowsById, IdsOf(wishes_.rows, group_), TakeRows);
+    if (!wishes_.intents.empty()) Add(kIntents, UuidsOf(wishes_.intents, group_), TakeIntents);
+    if (!wishes_.flows.empty()) Add(kFlows, UuidsOf(wishes_.flows, group_), TakeFlows);
+    if (!wishes_.histories.empty())
+      Add(kHistories, UuidsOf(wishes_.histories, group_), TakeHistories);
     if (wishes_.claims) {
       Add(kClaims, PgArguments().Bytes(group_),
           [](const PgRows& rows, Fetched& fetched) { fetched.claims = NumbersOf(rows); });

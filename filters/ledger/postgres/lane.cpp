@@ -22,7 +22,8 @@ constexpr PgStatement kMark{
     " flags = CASE WHEN p.read THEN o.flags | 1 ELSE o.flags & ~1 END"
     " FROM unnest($1::bigint[], $2::bigint[], $3::boolean[]) AS p(id, attempt, read)"
     " JOIN event f ON f.stream = p.id >> 36 AND f.number = p.id & 68719476735"
-    " WHERE o.key = f.key AND o.op_stream = p.id >> 36 AND o.op_number = p.id & 68719476735"
+    " WHERE o.grp = f.grp AND o.key = f.key AND f.grp = $4::text AND o.op_stream = p.id >> 36 AND "
+    "o.op_number = p.id & 68719476735"
     " AND o.attempt = p.attempt"};
 
 }  // namespace
@@ -48,7 +49,7 @@ void PgLane::Stop() {
 std::expected<void, std::string> PgLane::Start() {
   if (auto connected = store_.Connect(); !connected) return connected;
   lease_.Take();
-  has_imported_ = local_.has_imported;
+  past_ = local_.past;
   stream_ = store_.stream();
   Publish();
   thread_ = std::thread([this] { Run(); });
@@ -207,6 +208,7 @@ bool PgLane::FlushMarks() {
   }
   PgArguments arguments;
   for (const PgArray* const array : {&ids, &attempts, &read}) array->AppendTo(arguments);
+  arguments.Bytes(options_.store.group);
   store_.connection().Queue(kMark, arguments);
   if (!store_.connection().Run() && !store_.is_connected()) return false;
   marks_.clear();

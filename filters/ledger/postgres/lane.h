@@ -39,7 +39,7 @@ class PgLane {
   // Thread-safe. `begins`: it can be refused at once while the database is away.
   Result<void> Submit(Request request, std::size_t queue_max, bool begins = false);
   std::uint64_t stream() const { return stream_; }  // thread-safe
-  bool has_imported() const { return has_imported_; }
+  GroupPast past() const { return past_; }
   // While something of a dead process is being taken over this one is watched, and from then on
   // for what has become its work. Thread-safe.
   void SetTaking(bool is_taking);
@@ -84,7 +84,7 @@ class PgLane {
   Millis reconnect_after_{};  // not 0: the database is away
   bool is_away_told_ = false;
 
-  bool has_imported_ = false;  // constant after Start()
+  GroupPast past_;  // constant after Start()
   std::atomic<std::uint64_t> stream_ = 0;
   std::atomic<bool> is_taking_ = false;
 

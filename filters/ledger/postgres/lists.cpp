@@ -27,7 +27,7 @@ constexpr PgStatement kApprovals{
 constexpr PgStatement kUnfinishedFlows{
     "unfinished_flows",
     "SELECT f.flow, coalesce(w.owner, 0) FROM flow f LEFT JOIN work w"
-    " ON w.kind = 3 AND w.stream = f.flow_stream AND w.number = f.flow_number"
+    " ON w.grp = f.grp AND w.kind = 3 AND w.stream = f.flow_stream AND w.number = f.flow_number"
     " WHERE f.grp = $1::text AND f.phase NOT IN (2, 5)"
     " AND (f.flow_stream, f.flow_number) > ($2::bigint, $3::bigint)"
     " ORDER BY f.flow_stream, f.flow_number LIMIT $4::bigint"};
@@ -37,8 +37,9 @@ constexpr PgStatement kOwnFlows{
     "SELECT f.flow, $5::bigint FROM (SELECT w.stream, w.number FROM work w"
     "  WHERE w.owner = $5::bigint AND w.kind = 3"
     " UNION SELECT s.flow_stream, s.flow_number FROM work w"
-    "  JOIN LATERAL " PG_KEY_OF("w.stream", "w.number") " AS k ON true"
-    "  JOIN operation o ON o.key = k.key JOIN flow s ON s.flow = o.flow"
+    "  JOIN LATERAL " PG_KEY_OF("w.stream", "w.number", "w.grp") " AS k ON true"
+    "  JOIN operation o ON o.grp = w.grp AND o.key = k.key"
+    "  JOIN flow s ON s.grp = o.grp AND s.flow = o.flow"
     "  WHERE w.owner = $5::bigint AND w.kind = 1) AS own"
     " JOIN flow f ON f.grp = $1::text AND f.flow_stream = own.stream"
     "  AND f.flow_number = own.number AND f.phase NOT IN (2, 5)"

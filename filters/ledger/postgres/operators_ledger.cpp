@@ -54,7 +54,8 @@ constexpr PgStatement kPolicyInForce{
     "UPDATE stream SET policy = $2::uuid"
     " WHERE stream = $1::bigint AND policy IS DISTINCT FROM $2::uuid"};
 constexpr PgStatement kFindPolicy{"shared_policy",
-                                  "SELECT bytes FROM policy WHERE digest = $1::uuid"};
+                                  "SELECT bytes FROM policy WHERE digest = $1::uuid"
+                                  " AND grp = $2::text"};
 // Live processes show a sign of life every minute. Of those that began last some have ended.
 constexpr PgStatement kPoliciesOfGroup{
     "policies_of_group",
@@ -128,7 +129,7 @@ Result<void> PgSharedPolicies::Share(const std::string& version, std::string_vie
 }
 
 Result<std::optional<std::string>> PgSharedPolicies::Find(const std::string& version) {
-  const auto found = reader_.Ask(kFindPolicy, PgArguments().Uuid(NameOf(version)));
+  const auto found = reader_.Ask(kFindPolicy, PgArguments().Uuid(NameOf(version)).Bytes(group_));
   if (!found) return std::unexpected(PgAway());
   if (found->front().size() == 0) return std::nullopt;
   return std::string(found->front().Bytes(0, 0));
@@ -163,7 +164,7 @@ Result<EventPage> PgOperatorsLedger::List(const EventFilter& filter) {
 }
 
 Result<std::optional<Event>> PgOperatorsLedger::Find(std::uint64_t id) {
-  PgEventLog log(reader_, 0);
+  PgEventLog log(reader_, 0, of_.group);
   std::string bytes;
   if (!log.NewReader()->Read(id, bytes)) return std::nullopt;
   return FindEvent(log, of_.keys, id);

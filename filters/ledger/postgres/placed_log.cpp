@@ -16,7 +16,8 @@ namespace {
 
 constexpr PgStatement kPlacedRow{
     "placed_row",
-    "SELECT bytes FROM event WHERE stream = $1::bigint AND number = $2::bigint AND won"};
+    "SELECT bytes FROM event WHERE stream = $1::bigint AND number = $2::bigint AND won"
+    " AND grp = $3::text"};
 constexpr PgStatement kPlacedScan{
     "placed_scan",
     "SELECT place, bytes FROM event WHERE place >= $1::bigint AND grp = $2::text AND won"
@@ -27,8 +28,9 @@ constexpr PgStatement kLastPlace{
 constexpr PgStatement kPlaceOf{
     "place_of",
     "SELECT coalesce((SELECT place FROM event WHERE stream = $1::bigint AND number <= $2::bigint"
-    " ORDER BY number DESC LIMIT 1),"
-    " (SELECT place - 1 FROM event WHERE stream = $1::bigint ORDER BY number LIMIT 1), 0)"};
+    " AND grp = $3::text ORDER BY number DESC LIMIT 1),"
+    " (SELECT place - 1 FROM event WHERE stream = $1::bigint AND grp = $3::text"
+    " ORDER BY number LIMIT 1), 0)"};
 constexpr PgStatement kPlacedBefore{
     "placed_before",
     "SELECT stream, number, place FROM event WHERE place <= $1::bigint AND grp = $2::text AND won"
@@ -37,13 +39,13 @@ constexpr PgStatement kPlacedBefore{
 constexpr PgStatement kOlderOperations{
     "older_operations",
     "SELECT e.place, e.stream, e.number, e.bytes FROM event e JOIN operation o"
-    " ON o.key = e.key AND o.last_stream = e.stream AND o.last_number = e.number"
+    " ON o.grp = e.grp AND o.key = e.key AND o.last_stream = e.stream AND o.last_number = e.number"
     " WHERE e.place < $1::bigint AND e.grp = $2::text AND e.won AND e.kind = 1"
     " ORDER BY e.place DESC LIMIT $3::bigint"};
 constexpr PgStatement kNewerOperations{
     "newer_operations",
     "SELECT e.place, e.stream, e.number, e.bytes FROM event e JOIN operation o"
-    " ON o.key = e.key AND o.last_stream = e.stream AND o.last_number = e.number"
+    " ON o.grp = e.grp AND o.key = e.key AND o.last_stream = e.stream AND o.last_number = e.number"
     " WHERE e.place > $1::bigint AND e.grp = $2::text AND e.won AND e.kind = 1"
     " ORDER BY e.place LIMIT $3::bigint"};
 
@@ -55,7 +57,8 @@ class PlacedReader final : public EventLog::Reader {
 
   bool Read(std::uint64_t seq, std::string& row) override {
     const RowId id = UnpackRowId(seq);
-    const auto rows = reader_.Ask(kPlacedRow, PgArguments().Int(id.stream).Int(AsInt(id.number)));
+    const auto rows =
+        reader_.Ask(kPlacedRow, PgArguments().Int(id.stream).Int(AsInt(id.number)).Bytes(group_));
     if (!rows || rows->front().size() == 0) return false;
     row = rows->front().Bytes(0, 0);
     return true;
@@ -177,7 +180,8 @@ std::uint64_t PgPlacedLog::PlaceOf(std::uint64_t id) {
   const RowId row = UnpackRowId(id);
   // The ends of the log.
   if (id == 0 || row.stream > kRowStreamMax) return id;
-  const auto rows = reader_.Ask(kPlaceOf, PgArguments().Int(row.stream).Int(AsInt(row.number)));
+  const auto rows =
+      reader_.Ask(kPlaceOf, PgArguments().Int(row.stream).Int(AsInt(row.number)).Bytes(group_));
   return rows && rows->front().size() > 0 ? rows->front().Number(0, 0) : 0;
 }
 

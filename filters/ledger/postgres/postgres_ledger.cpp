@@ -68,8 +68,8 @@ constexpr PgStatement kCounts{
     " (SELECT count(*) FROM flow WHERE grp = $1::text AND phase IN (3, 4)),"
     " (SELECT count(*) FROM flow WHERE grp = $1::text AND phase = 6),"
     " (SELECT min(o.wall_ms) FROM work w JOIN event f ON f.stream = w.stream AND f.number = "
-    "w.number"
-    " JOIN operation o ON o.key = f.key WHERE w.grp = $1::text AND w.kind = 1),"
+    "w.number AND f.grp = w.grp"
+    " JOIN operation o ON o.grp = f.grp AND o.key = f.key WHERE w.grp = $1::text AND w.kind = 1),"
     " (SELECT sum(pg_total_relation_size(c.oid))::bigint FROM pg_class c"
     " WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r'),"
     " (SELECT restored_at IS NOT NULL FROM ledger)"};

@@ -56,7 +56,7 @@ class PostgresLedger final : public PgOperatorsLedger, public LedgerAuditor {
   VerifyReport Verify() override;
   LedgerStats Stats() override;
   SharedLedgerCounts SharedCounts() override;
-  bool HasImported() const override { return lane_.has_imported(); }
+  GroupPast Past() const override { return lane_.past(); }
   void SetRule(const LedgerRule& rule) override;
   void OnCommit(std::function<void(double seconds, std::size_t rows)> observer) override;
   void OnTakeOver(std::function<void()> told) override;

@@ -10,6 +10,10 @@ namespace {
 
 constexpr PgStatement kOneRow{
     "one_row", "SELECT bytes FROM event WHERE stream = $1::bigint AND number = $2::bigint AND won"};
+constexpr PgStatement kOneRowOfGroup{
+    "one_row_of_group",
+    "SELECT bytes FROM event WHERE stream = $1::bigint AND number = $2::bigint AND won"
+    " AND grp = $3::text"};
 constexpr PgStatement kScan{
     "scan",
     "SELECT stream, number, bytes FROM event WHERE (stream, number) >= ($1::bigint, $2::bigint)"
@@ -25,11 +29,15 @@ constexpr std::size_t kScanRows = 256;
 
 class PgLogReader final : public EventLog::Reader {
  public:
-  PgLogReader(PgReader& reader, std::uint64_t stream) : reader_(reader), stream_(stream) {}
+  PgLogReader(PgReader& reader, std::uint64_t stream, std::optional<std::string> group)
+      : reader_(reader), stream_(stream), group_(std::move(group)) {}
 
   bool Read(std::uint64_t seq, std::string& row) override {
     const RowId id = UnpackRowId(seq);
-    const auto rows = reader_.Ask(kOneRow, PgArguments().Int(id.stream).Int(AsInt(id.number)));
+    PgArguments asked;
+    asked.Int(id.stream).Int(AsInt(id.number));
+    if (group_) asked.Bytes(*group_);
+    const auto rows = reader_.Ask(group_ ? kOneRowOfGroup : kOneRow, asked);
     if (!rows || rows->front().size() == 0) return false;
     row = rows->front().Bytes(0, 0);
     return true;
@@ -61,6 +69,7 @@ class PgLogReader final : public EventLog::Reader {
  private:
   PgReader& reader_;
   const std::uint64_t stream_;
+  const std::optional<std::string> group_;
 };
 
 }  // namespace
@@ -90,7 +99,7 @@ std::expected<void, AppendError> PgEventLog::Append(const RowBatch& /*batch*/) {
 }
 
 std::unique_ptr<EventLog::Reader> PgEventLog::NewReader() {
-  return std::make_unique<PgLogReader>(reader_, stream_);
+  return std::make_unique<PgLogReader>(reader_, stream_, group_);
 }
 
 std::uint64_t PgEventLog::last_seq() {

@@ -3,7 +3,9 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "filters/ledger/postgres/connection.h"
@@ -25,10 +27,12 @@ class PgReader {
   std::unique_ptr<PgConnection> connection_;  // guarded by mutex_
 };
 
-// Rows by their ids, of one stream or, with 0, of all one after the other; read only.
+// Rows by their ids, of one stream or, with 0, of all one after the other; read only. Named by its
+// number a row is there only if it is of the group, if one is given.
 class PgEventLog : public EventLog {
  public:
-  PgEventLog(PgReader& reader, std::uint64_t stream) : reader_(reader), stream_(stream) {}
+  PgEventLog(PgReader& reader, std::uint64_t stream, std::optional<std::string> group = {})
+      : reader_(reader), stream_(stream), group_(std::move(group)) {}
 
   std::expected<void, AppendError> Append(const RowBatch& batch) override;
   std::unique_ptr<Reader> NewReader() override;
@@ -41,6 +45,7 @@ class PgEventLog : public EventLog {
  private:
   PgReader& reader_;
   const std::uint64_t stream_;
+  const std::optional<std::string> group_;
 };
 
 }  // namespace recourse

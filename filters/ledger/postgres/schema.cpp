@@ -145,6 +145,47 @@ CREATE TABLE IF NOT EXISTS moved (
 CREATE INDEX IF NOT EXISTS moved_key ON moved (key);
 ALTER TABLE operation ADD COLUMN IF NOT EXISTS grp text NOT NULL DEFAULT '';
 ALTER TABLE intent ADD COLUMN IF NOT EXISTS grp text NOT NULL DEFAULT '';
+-- Version 4. Groups by how their keys are made: with the install secret itself, as before they were
+-- told apart, or with a secret of the group.
+CREATE TABLE IF NOT EXISTS secret (
+  grp text PRIMARY KEY,
+  is_shared boolean NOT NULL);
+)sql";
+
+// Each group has its own keys, intents, names of flows, and work. A writer of older tables would
+// not know: its streams end, to be taken over, and it can begin none, as it says no version.
+constexpr const char* kToVersion4 = R"sql(
+ALTER TABLE operation DROP CONSTRAINT operation_pkey, ADD PRIMARY KEY (grp, key);
+ALTER TABLE intent DROP CONSTRAINT intent_pkey, ADD PRIMARY KEY (grp, intent);
+ALTER TABLE flow DROP CONSTRAINT flow_pkey, ADD PRIMARY KEY (grp, flow);
+ALTER TABLE work DROP CONSTRAINT work_pkey, ADD PRIMARY KEY (grp, kind, stream, number);
+ALTER TABLE stream ADD COLUMN tables int NOT NULL DEFAULT 3;
+ALTER TABLE stream ALTER tables DROP DEFAULT;
+UPDATE stream SET state = 2, taken_by = NULL WHERE state = 1;
+)sql";
+// Of tables that have rows. What was written before rows of these two had a group has the one whose
+// process wrote it; where that is not known any more, the only one that there has been.
+constexpr const char* kNameGroups = R"sql(
+UPDATE operation o SET grp = s.grp FROM stream s WHERE o.grp = '' AND s.stream =
+  CASE WHEN o.op_number > 0 THEN o.op_stream ELSE o.last_stream END;
+UPDATE intent i SET grp = s.grp FROM stream s WHERE i.grp = '' AND s.stream = i.stream;
+UPDATE operation SET grp = (SELECT max(grp) FROM stream) WHERE grp = ''
+  AND (SELECT count(DISTINCT grp) FROM stream) = 1;
+UPDATE intent SET grp = (SELECT max(grp) FROM stream) WHERE grp = ''
+  AND (SELECT count(DISTINCT grp) FROM stream) = 1;
+INSERT INTO secret SELECT DISTINCT grp, true FROM stream ON CONFLICT DO NOTHING;
+-- Roles see of it what they see of the others.
+DO $$ DECLARE p record; BEGIN
+  FOR p IN SELECT policyname AS role, qual FROM pg_policies
+    WHERE schemaname = current_schema() AND tablename = 'moved' LOOP
+    EXECUTE format('GRANT SELECT ON secret TO %I', p.role);
+    IF has_table_privilege(p.role, 'moved', 'INSERT') THEN
+      EXECUTE format('GRANT INSERT ON secret TO %I', p.role);
+    END IF;
+    EXECUTE format('CREATE POLICY %1$I ON secret TO %1$I USING (%2$s) WITH CHECK (%2$s)',
+                   p.role, p.qual);
+    ALTER TABLE secret ENABLE ROW LEVEL SECURITY;
+  END LOOP; END $$;
 )sql";
 
 std::expected<void, std::string> MigrationFailed(PgConnection& connection,
@@ -178,13 +219,27 @@ std::expected<void, std::string> MigratePgSchema(PgConnection& connection) {
   const auto begun =
       connection.Execute(std::string("BEGIN; SET LOCAL lock_timeout = '2s'; ").append(kTables));
   if (!begun) return MigrationFailed(connection, begun.error());
+  // Held until the end: no stream begins meanwhile.
+  static constexpr PgStatement kBefore{"version_before",
+                                       "SELECT schema_version FROM ledger FOR UPDATE"};
+  connection.Queue(kBefore);
+  const auto before = connection.Run();
+  if (!before) return MigrationFailed(connection, before.error());
+  const bool is_new = before->front().size() == 0;
+  if (is_new || before->front().Int(0, 0) < 4) {
+    std::string sql(is_new ? "" : kNameGroups);
+    if (auto done = connection.Execute(sql += kToVersion4); !done) {
+      return MigrationFailed(connection, done.error());
+    }
+  }
   Digest identity{};
   RC_CHECK(RAND_bytes(identity.data(), static_cast<int>(identity.size())) == 1);
   static constexpr PgStatement kRow{
       "migrate_row",
       "INSERT INTO ledger (identity, schema_version, min_writer) "
-      "VALUES ($1::bytea, $2::bigint::int, 1) ON CONFLICT (one) DO UPDATE "
-      "SET schema_version = greatest(ledger.schema_version, excluded.schema_version)"};
+      "VALUES ($1::bytea, $2::bigint::int, 4) ON CONFLICT (one) DO UPDATE "
+      "SET schema_version = greatest(ledger.schema_version, excluded.schema_version), "
+      "min_writer = greatest(ledger.min_writer, excluded.min_writer)"};
   static constexpr PgStatement kCommit{"commit", "COMMIT"};
   connection.Queue(kRow, PgArguments().Bytes(AsView(identity)).Int(kPgSchemaVersion));
   connection.Queue(kCommit);

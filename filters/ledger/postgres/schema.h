@@ -12,7 +12,7 @@
 
 namespace recourse {
 
-inline constexpr int kPgSchemaVersion = 3;
+inline constexpr int kPgSchemaVersion = 4;
 
 // Stored as numbers: never renumber.
 enum class StreamState : std::uint8_t {

@@ -5,6 +5,7 @@
 
 #include "filters/ledger/model/row_id.h"
 #include "filters/ledger/postgres/batch_sql.h"
+#include "filters/ledger/postgres/schema.h"
 #include "filters/ledger/rows/event_log.h"
 #include "proxy/base/limits.h"
 #include "proxy/base/log/log.h"
@@ -19,9 +20,12 @@ constexpr PgStatement kNow{"now_ms",
                            "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"};
 constexpr PgStatement kPutStream{
     "put_stream",
-    "INSERT INTO stream (stream, grp, pod, version, head, chain, low, place, held)"
+    "INSERT INTO stream (stream, grp, pod, version, head, chain, low, place, held, tables)"
     " SELECT $1::bigint, $2::text, $3::text, $4::text, 1, $5::bytea, 2, nextval('place') << 12,"
-    " restored_at IS NOT NULL FROM ledger FOR SHARE RETURNING held"};
+    " restored_at IS NOT NULL, $6::bigint::int FROM ledger FOR SHARE RETURNING held"};
+constexpr PgStatement kPutSecret{
+    "put_secret",
+    "INSERT INTO secret (grp, is_shared) VALUES ($1::text, false) ON CONFLICT DO NOTHING"};
 constexpr PgStatement kPutEpoch{
     "put_epoch",
     "INSERT INTO event (stream, number, day, place, won, kind, grp, at, bytes)"
@@ -35,7 +39,8 @@ constexpr PgStatement kSucceed{"succeed",
 constexpr PgStatement kImported{
     "imported",
     "SELECT count(*), 1 / (CASE WHEN count(*) FILTER (WHERE state = 4 OR $3::boolean) > 0"
-    " THEN 0 ELSE 1 END) FROM stream WHERE grp = $1::text AND stream = $2::bigint"};
+    " THEN 0 ELSE 1 END), (SELECT is_shared FROM secret WHERE grp = $1::text)"
+    " FROM stream WHERE grp = $1::text AND stream = $2::bigint"};
 // Who dies with nothing open is missed by nobody, and its stream stays. One that lives after all
 // begins another.
 constexpr PgStatement kEndIdle{
@@ -161,12 +166,14 @@ std::expected<void, std::string> PgStore::BeginStream() {
                                      .Bytes(options_.group)
                                      .Bytes(options_.pod)
                                      .Bytes(options_.version)
-                                     .Bytes(AsView(chain)));
+                                     .Bytes(AsView(chain))
+                                     .Int(kPgSchemaVersion));
+  connection_->Queue(kPutSecret, PgArguments().Bytes(options_.group));
   connection_->Queue(kPutEpoch, PgArguments().Int(AsInt(stream)).Bytes(row));
   connection_->Queue(kImported, PgArguments()
                                     .Bytes(options_.group)
                                     .Int(AsInt(kPgImportedStream))
-                                    .Bool(stream_was_ && !local_.has_imported));
+                                    .Bool(stream_was_ && !local_.past.has_imported));
   const auto done = connection_->Run();
   if (!done && done.error().sqlstate == "22012") {
     return std::unexpected(
@@ -174,7 +181,8 @@ std::expected<void, std::string> PgStore::BeginStream() {
         "start this process anew, which then knows the volume's agents by their names");
   }
   if (!done) return std::unexpected(done.error().text);
-  local_.has_imported = done->back().Int(0, 0) > 0;
+  local_.past.has_imported = done->back().Int(0, 0) > 0;
+  local_.past.has_shared_secret = done->back().Int(0, 2) != 0;
   stream_was_ = true;
   local_.is_restored = done->front().Int(0, 0) != 0;
   stream_ = stream;
@@ -225,7 +233,8 @@ BatchEnd PgStore::Rollback(const PgFailure& failure) {
 }
 
 std::expected<void, BatchEnd> PgStore::Lock(std::vector<PlannedRows>& plans, std::uint64_t& place) {
-  QueuePgLocks(*connection_, stream_, UnpackRowId(head_).number, PgReadAndMadeOf(plans).read);
+  QueuePgLocks(*connection_, {stream_, UnpackRowId(head_).number, options_.group},
+               PgReadAndMadeOf(plans).read);
   auto locked = connection_->Run();
   if (!locked) return std::unexpected(Rollback(locked.error()));
   const auto found = TakePgLocks(*locked);
@@ -336,7 +345,8 @@ std::optional<BatchEnd> PgStore::CommitAtOnce(std::vector<PlannedRows>& plans,
                 .low = LowOf(built),
                 .open = built.left,
                 .chain = built.chain,
-                .begins = std::ranges::any_of(plans, &PlannedRows::begins)},
+                .begins = std::ranges::any_of(plans, &PlannedRows::begins),
+                .group = options_.group},
                PgReadAndMadeOf(plans));
   QueueWrites(plans, built);
   const auto done = connection_->Run();

@@ -73,11 +73,11 @@ struct StoredRow {
 };
 
 // Of the operation that has this name its key: as its first row says, or, where that is not there,
-// what has moved. For a LATERAL join.
-#define PG_KEY_OF(stream_is, number_is)                                                           \
-  "(SELECT f.key FROM event f WHERE f.stream = " stream_is " AND f.number = " number_is           \
-  " UNION ALL SELECT m.key FROM moved m WHERE m.stream = " stream_is " AND m.number = " number_is \
-  " LIMIT 1)"
+// what has moved; of that group alone. For a LATERAL join.
+#define PG_KEY_OF(stream_is, number_is, group_is)                                             \
+  "(SELECT f.key FROM event f WHERE f.stream = " stream_is " AND f.number = " number_is       \
+  " AND f.grp = " group_is " UNION ALL SELECT m.key FROM moved m WHERE m.stream = " stream_is \
+  " AND m.number = " number_is " AND m.grp = " group_is " LIMIT 1)"
 
 // Everything that some decisions have read of tables that change.
 struct Versions {

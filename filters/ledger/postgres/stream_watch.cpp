@@ -47,7 +47,8 @@ constexpr PgStatement kAdopt{
 constexpr PgStatement kLeftRunning{
     "left_running",
     "SELECT e.op_stream, e.op_number, o.attempt::bigint FROM event e"
-    " JOIN operation o ON o.key = e.key AND o.op_stream = e.op_stream AND o.op_number = e.op_number"
+    " JOIN operation o ON o.grp = e.grp AND o.key = e.key AND o.op_stream = e.op_stream AND "
+    "o.op_number = e.op_number"
     " WHERE e.stream = $1::bigint AND e.number >="
     " (SELECT low FROM stream WHERE stream = $1::bigint)"
     " AND e.won AND e.phase = 5 AND o.phase = 5 AND o.sender = $1::bigint"

@@ -24,17 +24,24 @@ constexpr PgStatement kImportEndIdle{
     " AND s.at < now() - $2::bigint * interval '1 second'"
     " AND NOT EXISTS (SELECT 1 FROM work w WHERE w.owner = s.stream)"};
 #define PG_LIVES "SELECT s.stream FROM stream s WHERE s.grp = $1::text AND s.state IN (1, 2)"
-// Rows that were removed may have been of such calls.
+// Rows that were removed may have been of such calls. With a secret of its own the group knows
+// everybody's by other keys.
 #define PG_CALLED                                                               \
   "SELECT s.stream FROM stream s WHERE s.grp = $1::text AND s.stream > 0"       \
   " AND (s.base > 0 OR EXISTS (SELECT 1 FROM event e WHERE e.stream = s.stream" \
-  " AND position($2::text IN e.caller) > 0))"
+  "  AND (position($2::text IN e.caller) > 0 OR (e.kind = 1 AND EXISTS"         \
+  "   (SELECT 1 FROM secret WHERE grp = $1::text AND NOT is_shared)))))"
 constexpr PgStatement kImportBegin{
     "import_begin",
     "INSERT INTO stream (stream, grp, pod, version, state, head, chain, place, base, base_chain,"
-    " source) SELECT 0, $1::text, $3::text, '', 4, $4::bigint, $5::bytea, 0, $4::bigint,"
-    " $5::bytea, $6::bytea WHERE NOT EXISTS (" PG_LIVES ") AND NOT EXISTS (" PG_CALLED
-    ") ON CONFLICT (stream) DO NOTHING"};
+    " source, tables) SELECT 0, $1::text, $3::text, '', 4, $4::bigint, $5::bytea, 0, $4::bigint,"
+    " $5::bytea, $6::bytea, $7::bigint::int WHERE NOT EXISTS (" PG_LIVES
+    ") AND NOT EXISTS (" PG_CALLED ") ON CONFLICT (stream) DO NOTHING"};
+// Its keys were made with that.
+constexpr PgStatement kImportSecret{
+    "import_secret",
+    "INSERT INTO secret (grp, is_shared) SELECT grp, true FROM stream WHERE stream = 0"
+    " AND grp = $1::text ON CONFLICT (grp) DO UPDATE SET is_shared = true"};
 constexpr PgStatement kImportLives{"import_lives", PG_LIVES " LIMIT 1"};
 #undef PG_LIVES
 #undef PG_CALLED
@@ -70,7 +77,7 @@ constexpr PgStatement kImportOperations{
     " FROM stream s, unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[],"
     " $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::uuid[],"
     " $12::bigint[]) AS p(key, generation, newest, flags, op, phase, cause, attempt, before,"
-    " wall_ms, flow, last) WHERE s.stream = 0 ON CONFLICT (key) DO NOTHING RETURNING 1)"
+    " wall_ms, flow, last) WHERE s.stream = 0 ON CONFLICT (grp, key) DO NOTHING RETURNING 1)"
     " SELECT count(*) FROM i"};
 constexpr PgStatement kImportIntents{
     "import_intents",
@@ -78,7 +85,7 @@ constexpr PgStatement kImportIntents{
     " SELECT s.grp, p.intent, 0, p.row, CASE WHEN p.is_mark THEN coalesce((SELECT e.place"
     "  FROM event e WHERE e.stream = 0 AND e.number = p.row), 0) ELSE 0 END"
     " FROM stream s, unnest($1::uuid[], $2::bigint[], $3::boolean[]) AS p(intent, row, is_mark)"
-    " WHERE s.stream = 0 ON CONFLICT (intent) DO NOTHING"};
+    " WHERE s.stream = 0 ON CONFLICT (grp, intent) DO NOTHING"};
 constexpr PgStatement kImportFlows{
     "import_flows",
     "INSERT INTO flow (flow, grp, flow_number, phase, cause, steps, has_deadline, opened,"
@@ -89,16 +96,18 @@ constexpr PgStatement kImportFlows{
     " FROM stream s, unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[],"
     " $6::boolean[], $7::bigint[], $8::bigint[], $9::bigint[])"
     " AS p(flow, number, phase, cause, steps, has_deadline, opened, moved, wall_ms)"
-    " WHERE s.stream = 0 ON CONFLICT (flow) DO NOTHING"};
+    " WHERE s.stream = 0 ON CONFLICT (grp, flow) DO NOTHING"};
 // Of what is this stream's only. Whoever takes the stream over owns it.
 constexpr PgStatement kImportWork{
     "import_work",
     "INSERT INTO work (kind, stream, number, grp, owner)"
     " SELECT p.kind::smallint, 0, p.number, s.grp, 0"
     " FROM stream s, unnest($1::bigint[], $2::bigint[], $3::uuid[]) AS p(kind, number, subject)"
-    " WHERE s.stream = 0 AND (EXISTS (SELECT 1 FROM operation o WHERE o.key = p.subject"
+    " WHERE s.stream = 0 AND (EXISTS (SELECT 1 FROM operation o WHERE o.grp = s.grp AND o.key = "
+    "p.subject"
     "  AND o.op_stream = 0 AND o.op_number = p.number AND p.kind <> 3)"
-    " OR EXISTS (SELECT 1 FROM flow f WHERE f.flow = p.subject AND f.flow_stream = 0"
+    " OR EXISTS (SELECT 1 FROM flow f WHERE f.grp = s.grp AND f.flow = p.subject AND f.flow_stream "
+    "= 0"
     "  AND f.flow_number = p.number AND p.kind = 3)) ON CONFLICT DO NOTHING"};
 constexpr PgStatement kImportMoved{
     "import_moved",
@@ -181,7 +190,9 @@ ImportStream::Done ImportStream::Begin(const ImportSource& source) {
                                       .Bytes(source.pod)
                                       .Int(AsInt(source.base.first_seq - 1))
                                       .Bytes(AsView(source.base.prev_hash))
-                                      .Bytes(AsView(source.identity)));
+                                      .Bytes(AsView(source.identity))
+                                      .Int(kPgSchemaVersion));
+  connection_.Queue(kImportSecret, PgArguments().Bytes(source.group));
   connection_.Queue(kImportFind);
   const auto answered = Run();
   if (!answered) return std::unexpected(answered.error());
@@ -214,9 +225,9 @@ std::string ImportStream::WhyRefused(const ImportSource& source) {
         source.group, lives->front().Number(0, 0));
   }
   return fmt::format(
-      "agents have called pods of the group {} as {}; were it imported, they would be known as "
-      "those of the volume, and what they repeat would be done again: import it for another "
-      "group, or into a database of its own",
+      "agents have called pods of the group {} (as {}, or by another name); were it imported, they "
+      "would be known as those of the volume, and what they repeat would be done again: import it "
+      "for another group, or into a database of its own",
       source.group, source.agents);
 }
 

@@ -7,10 +7,11 @@
 namespace recourse {
 namespace {
 
-constexpr std::array<std::string_view, 9> kGrantTables = {
-    "ledger", "stream", "operation", "intent", "flow", "event", "work", "policy", "moved"};
+constexpr std::array<std::string_view, 10> kGrantTables = {
+    "ledger", "stream", "operation", "intent", "flow",
+    "event",  "work",   "policy",    "moved",  "secret"};
 constexpr std::string_view kAllTables =
-    "ledger, stream, operation, intent, flow, event, event_rest, work, policy, moved";
+    "ledger, stream, operation, intent, flow, event, event_rest, work, policy, moved, secret";
 constexpr std::string_view kSequences = "stream_number, place";
 
 constexpr PgStatement kGrantSchema{"grant_schema", "SELECT current_schema()"};
@@ -27,24 +28,20 @@ std::string Quoted(std::string_view text, char quote) {
 // Only rows that have a group are told apart.
 bool HasGroup(std::string_view table) { return table != "ledger"; }
 
-// What was written before rows of these tables had one.
-constexpr std::string_view kNameGroups =
-    "UPDATE operation o SET grp = s.grp FROM stream s WHERE o.grp = '' AND s.stream ="
-    " CASE WHEN o.op_number > 0 THEN o.op_stream ELSE o.last_stream END;\n"
-    "UPDATE intent i SET grp = s.grp FROM stream s WHERE i.grp = '' AND s.stream = i.stream;\n";
-
 std::string_view RightsOf(PgTask task) {
   switch (task) {
     case PgTask::kPod:
     case PgTask::kKeeper:
-      return "GRANT SELECT, UPDATE ON ledger TO {0};\n"
+      // Which ledger it is, and of which version, is no pod's to say.
+      return "GRANT SELECT, UPDATE (install_id, restored_at, accepted_at, accepted_why) ON ledger"
+             " TO {0};\n"
              "GRANT SELECT, INSERT, UPDATE ON stream, operation, intent, flow, policy TO {0};\n"
-             "GRANT SELECT, INSERT ON event, moved TO {0};\n"
+             "GRANT SELECT, INSERT ON event, moved, secret TO {0};\n"
              "GRANT SELECT, INSERT, UPDATE, DELETE ON work TO {0};\n"
              "GRANT USAGE, SELECT, UPDATE ON SEQUENCE stream_number, place TO {0};\n";
     case PgTask::kReader:
-      return "GRANT SELECT ON ledger, stream, operation, intent, flow, event, work, policy, moved"
-             " TO {0};\n";
+      return "GRANT SELECT ON ledger, stream, operation, intent, flow, event, work, policy, moved,"
+             " secret TO {0};\n";
     case PgTask::kMigration:
       break;
   }
@@ -74,8 +71,7 @@ std::optional<PgTask> PgTaskOf(std::string_view name) {
 std::string SqlOf(const PgGrant& grant, std::string_view schema_name) {
   const std::string role = Quoted(grant.role, '"'), schema = Quoted(schema_name, '"');
   if (grant.task == PgTask::kMigration) return OwnershipOf(role, schema);
-  std::string sql(kNameGroups);
-  sql += fmt::format("REVOKE ALL ON {} FROM {};\n", kAllTables, role);
+  std::string sql = fmt::format("REVOKE ALL ON {} FROM {};\n", kAllTables, role);
   sql += fmt::format("REVOKE ALL ON SEQUENCE {} FROM {};\n", kSequences, role);
   sql += fmt::format("GRANT USAGE ON SCHEMA {} TO {};\n", schema, role);
   sql += fmt::format(fmt::runtime(RightsOf(grant.task)), role);

@@ -26,18 +26,19 @@ constexpr PgStatement kPutTurn{"put_turn",
 constexpr PgStatement kTakeTurn{
     "take_turn",
     "SELECT (extract(epoch FROM now()) * 1000)::bigint FROM work WHERE kind = 4 AND stream = 0"
-    " AND number = $1::bigint AND due_at <= now() FOR UPDATE SKIP LOCKED"};
+    " AND number = $1::bigint AND grp = $2::text AND due_at <= now() FOR UPDATE SKIP LOCKED"};
 constexpr PgStatement kEndTurn{
     "end_turn",
     "UPDATE work SET due_at = now() + $2::bigint * interval '1 ms' WHERE kind = 4 AND stream = 0"
-    " AND number = $1::bigint"};
+    " AND number = $1::bigint AND grp = $3::text"};
 // Its steps are then those of no flow, and the next one begins another flow of that name.
 constexpr PgStatement kDropIdleFlows{
     "drop_idle_flows",
-    "DELETE FROM flow WHERE flow IN (SELECT f.flow FROM flow f WHERE f.grp = $1::text"
+    "DELETE FROM flow WHERE grp = $1::text AND flow IN (SELECT f.flow FROM flow f WHERE f.grp = "
+    "$1::text"
     " AND f.phase = 1 AND NOT f.has_deadline AND f.at < now() - $2::bigint * interval '1 ms'"
     " AND NOT EXISTS (SELECT 1 FROM operation o WHERE o.flow = f.flow"
-    " AND o.phase = ANY($3::bigint[])) LIMIT $4::bigint)"};
+    " AND o.grp = f.grp AND o.phase = ANY($3::bigint[])) LIMIT $4::bigint)"};
 constexpr PgStatement kOldStreams{
     "old_streams",
     "SELECT s.stream FROM stream s JOIN event e ON e.stream = s.stream AND e.number = s.base + 1"
@@ -53,22 +54,24 @@ constexpr PgStatement kEndOperations{
     "UPDATE operation o SET flags = 4, phase = p.phase::smallint, version = o.version + 1,"
     " flow = NULL, at = now()"
     " FROM unnest($1::uuid[], $2::bigint[], $3::bigint[]) AS p(key, version, phase)"
-    " WHERE o.key = p.key AND o.version = p.version RETURNING 1"};
+    " WHERE o.grp = $4::text AND o.key = p.key AND o.version = p.version RETURNING 1"};
 constexpr PgStatement kForgetOperations{
     "forget_operations",
     "DELETE FROM operation o USING unnest($1::uuid[], $2::bigint[]) AS p(key, version)"
-    " WHERE o.key = p.key AND o.version = p.version RETURNING 1"};
-constexpr PgStatement kForgetMoved{"forget_moved", "DELETE FROM moved WHERE key = ANY($1::uuid[])"};
+    " WHERE o.grp = $3::text AND o.key = p.key AND o.version = p.version RETURNING 1"};
+constexpr PgStatement kForgetMoved{
+    "forget_moved", "DELETE FROM moved WHERE key = ANY($1::uuid[]) AND grp = $2::text"};
 constexpr PgStatement kForgetFlows{
     "forget_flows",
     "DELETE FROM flow f USING unnest($1::uuid[], $2::bigint[]) AS p(flow, version)"
-    " WHERE f.flow = p.flow AND f.version = p.version RETURNING 1"};
+    " WHERE f.grp = $3::text AND f.flow = p.flow AND f.version = p.version RETURNING 1"};
 constexpr PgStatement kForgetIntents{
     "forget_intents",
     "DELETE FROM intent i USING unnest($1::uuid[], $2::bigint[]) AS p(intent, id)"
-    " WHERE i.intent = p.intent AND i.stream = p.id >> 36 AND i.number = p.id & 68719476735"};
-constexpr PgStatement kForgetLinks{"forget_links",
-                                   "DELETE FROM intent WHERE intent = ANY($1::uuid[])"};
+    " WHERE i.grp = $3::text AND i.intent = p.intent AND i.stream = p.id >> 36 AND i.number = p.id "
+    "& 68719476735"};
+constexpr PgStatement kForgetLinks{
+    "forget_links", "DELETE FROM intent WHERE intent = ANY($1::uuid[]) AND grp = $2::text"};
 constexpr PgStatement kMoveBase{
     "move_base",
     "UPDATE stream SET base = $2::bigint, base_chain = $3::bytea WHERE stream = $1::bigint"};
@@ -77,8 +80,10 @@ constexpr PgStatement kDropRows{
 // Keys with generations name each other by more than the table has of them: these stay.
 constexpr PgStatement kSweepTombstones{
     "sweep_tombstones",
-    "WITH part AS (SELECT key FROM operation WHERE key > $1::uuid ORDER BY key LIMIT $3::bigint),"
-    " gone AS (DELETE FROM operation o USING part p WHERE o.key = p.key AND o.flags & 4 <> 0"
+    "WITH part AS (SELECT key FROM operation WHERE grp = $4::text AND key > $1::uuid"
+    "  ORDER BY key LIMIT $3::bigint),"
+    " gone AS (DELETE FROM operation o USING part p WHERE o.grp = $4::text AND o.key = p.key"
+    " AND o.flags & 4 <> 0"
     " AND o.generation = 0 AND o.newest_generation = 0"
     " AND o.at < now() - $2::bigint * interval '1 ms' RETURNING 1)"
     " SELECT count(*), (SELECT count(*) FROM gone),"
@@ -157,7 +162,7 @@ std::expected<bool, std::string> PgKeeper::Claim() {
     return std::unexpected(put.error());
   }
   connection_->Queue(kKeeperBegin);
-  connection_->Queue(kTakeTurn, PgArguments().Int(turn_));
+  connection_->Queue(kTakeTurn, PgArguments().Int(turn_).Bytes(of_.group));
   const auto taken = connection_->Run();
   if (!taken) return std::unexpected(taken.error().text);
   if (taken->back().size() == 0) return false;
@@ -183,7 +188,8 @@ std::expected<PgKeeper::Done, std::string> PgKeeper::Turn(const LedgerRule& rule
     return done;
   }
   if (*claimed) {
-    connection_->Queue(kEndTurn, PgArguments().Int(turn_).Int(done->more ? 0 : every.count()));
+    connection_->Queue(
+        kEndTurn, PgArguments().Int(turn_).Int(done->more ? 0 : every.count()).Bytes(of_.group));
   }
   connection_->Queue(kPgCommit);
   if (auto ended = connection_->Run(); !ended) return std::unexpected(ended.error().text);
@@ -245,13 +251,16 @@ std::expected<std::size_t, std::string> PgKeeper::Trim(std::uint64_t stream,
   for (const Uuid& link : old->links) links.Uuid(DigestOfUuid(link));
   PgArguments ends = ended.Arguments(), unlinks, left;
   phases.AppendTo(ends);
+  ends.Bytes(of_.group);
   gone.AppendTo(left);
+  left.Bytes(of_.group);
   links.AppendTo(unlinks);
+  unlinks.Bytes(of_.group);
   connection_->Queue(kEndOperations, ends);
-  connection_->Queue(kForgetOperations, forgotten.Arguments());
-  connection_->Queue(kForgetFlows, flows.Arguments());
+  connection_->Queue(kForgetOperations, forgotten.Arguments().Bytes(of_.group));
+  connection_->Queue(kForgetFlows, flows.Arguments().Bytes(of_.group));
   connection_->Queue(kForgetMoved, left);
-  connection_->Queue(kForgetIntents, intents.Arguments());
+  connection_->Queue(kForgetIntents, intents.Arguments().Bytes(of_.group));
   connection_->Queue(kForgetLinks, unlinks);
   const std::uint64_t last = UnpackRowId(rows[old->count - 1].id).number;
   connection_->Queue(kMoveBase,
@@ -269,7 +278,8 @@ std::expected<std::size_t, std::string> PgKeeper::Sweep(const LedgerRule& rule) 
   const auto swept = Ask(kSweepTombstones, PgArguments()
                                                .Uuid(next_key_.value_or(Digest{}))
                                                .Int(rule.tombstones.count())
-                                               .Int(kKeeperTombstones));
+                                               .Int(kKeeperTombstones)
+                                               .Bytes(of_.group));
   if (!swept) return std::unexpected(swept.error());
   const bool has_more = swept->Int(0, 0) == kKeeperTombstones;
   next_key_ = has_more ? std::optional(swept->Uuid(0, 2)) : std::nullopt;
