@@ -22,14 +22,21 @@ def place(name):
 
 def check_chain(file):
     """The ledger's identity, and the hash of each row by its name."""
-    hashes, whole = {}, None
+    hashes, whole, ends, listed, text = {}, None, {}, None, hashlib.sha256()
     for row, line in ((json.loads(line), line) for line in open(file, "rb")):
+        if listed is not None:
+            sys.exit("the export was changed")
         if row["kind"] == "export" and whole is not False:  # one for each stream
             begin, rows, text = row, 0, hashlib.sha256()
             previous, whole = row["base"], False
         elif row["kind"] == "end":
             whole = (row["rows"], row["head"], row["sha256"]) == (rows, previous, text.hexdigest())
             print(f"{'ok' if whole else 'BROKEN'}: {rows} rows, head {previous}")
+            ends[begin.get("stream")] = rows, previous
+            if not whole:
+                break
+        elif row["kind"] == "streams":
+            listed = {one["stream"]: (one["rows"], one["head"]) for one in row["streams"]}
         else:
             data, rows = base64.b64decode(row["row"], validate=True), rows + 1
             number = place(begin["after"]) + rows
@@ -39,7 +46,9 @@ def check_chain(file):
             if not follows or named != (number, number, previous):
                 sys.exit(f"row {row['number']}: the chain is broken")
         text.update(line)
-    if not whole:
+    if not whole or None not in ends and ends != listed:
+        for stream in sorted(set(listed or {}) - set(ends)):
+            print(f"BROKEN: stream {stream} is missing")
         sys.exit("the export was cut or changed")
     return begin["ledger"], hashes
 

@@ -43,4 +43,18 @@ bool RowExport::PrintEnd(std::uint64_t rows, const std::string& head) {
   return static_cast<bool>(out_.flush());
 }
 
+bool PrintStreams(const std::string& ledger, const std::vector<ExportedStream>& streams,
+                  std::ostream& out) {
+  out << ObjectText([&](JsonObject& json) {
+    json.Text("kind", "streams");
+    json.Text("ledger", ledger);
+    json.Objects("streams", streams, [](JsonObject& one, const ExportedStream& stream) {
+      one.Number("stream", stream.stream);
+      one.Number("rows", stream.rows);
+      one.Text("head", stream.head);
+    });
+  }) << "\n";
+  return static_cast<bool>(out.flush());
+}
+
 }  // namespace recourse

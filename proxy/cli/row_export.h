@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "proxy/base/crypto/openssl_objects.h"
 
@@ -37,5 +38,15 @@ class RowExport {
   std::ostream& out_;
   const DigestContextPtr context_;  // of all that is printed
 };
+
+// Behind the chains of a shared ledger: which ones there are, so that none is missed.
+struct ExportedStream {
+  std::uint64_t stream = 0;
+  std::uint64_t rows = 0;
+  std::string head;
+};
+// False: it cannot be written.
+bool PrintStreams(const std::string& ledger, const std::vector<ExportedStream>& streams,
+                  std::ostream& out);
 
 }  // namespace recourse

@@ -5,6 +5,7 @@
 #include <expected>
 #include <memory>
 #include <ostream>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -96,11 +97,13 @@ struct Checked {
 };
 
 std::string JsonOf(const std::vector<Checked>& all, bool ok, std::uint64_t rows,
-                   const std::string& problem) {
+                   const std::string& problem, const std::vector<std::uint64_t>& gaps) {
   return ObjectText([&](JsonObject& json) {
     json.Bool("ok", ok);
     json.Number("rows", rows);
     json.Text("problem", problem);
+    json.Each("unlisted", gaps,
+              [](std::string& text, std::uint64_t gap) { text += std::to_string(gap); });
     json.Objects("streams", all, [](JsonObject& one, const Checked& checked) {
       one.Number("stream", checked.stream.stream);
       one.Text("group", checked.stream.group);
@@ -110,6 +113,7 @@ std::string JsonOf(const std::vector<Checked>& all, bool ok, std::uint64_t rows,
   });
 }
 
+// Gives how many rows it had.
 std::expected<std::uint64_t, std::string> ExportStream(SharedAudit& audit,
                                                        const SharedStream& stream,
                                                        std::ostream& out) {
@@ -184,13 +188,19 @@ int VerifySharedLedger(const SharedLedgerArguments& args, bool as_json, std::ost
   }
   const auto problem = (*audit)->CheckTables();
   if (!problem) return FailLedger(err, problem.error());
+  const auto gaps = (*audit)->Gaps();
+  if (!gaps) return FailLedger(err, gaps.error());
   ok = ok && problem->empty();
   if (as_json) {
-    out << JsonOf(all, ok, rows, *problem) << "\n";
+    out << JsonOf(all, ok, rows, *problem, *gaps) << "\n";
   } else if (!problem->empty()) {
     out << "BROKEN: " << *problem << "\n";
   } else if (ok) {
     out << "ok: " << all.size() << " streams, " << rows << " rows\n";
+  }
+  for (const std::uint64_t gap : as_json ? std::vector<std::uint64_t>() : *gaps) {
+    out << "note: no stream " << gap << " is listed, though its number was given away: its process"
+        << " never began, or all of it was removed\n";
   }
   return ok ? kExitOk : kExitLedger;
 }
@@ -216,10 +226,14 @@ int ImportIntoSharedLedger(const SharedLedgerArguments& args, const std::string&
 int ExportSharedLedger(const SharedLedgerArguments& args, std::ostream& out, std::ostream& err) {
   const auto audit = OpenAudit(args, err);
   if (!audit) return audit.error();
+  std::vector<ExportedStream> exported;
   for (const SharedStream& stream : (*audit)->streams()) {
-    if (const auto rows = ExportStream(**audit, stream, out); !rows) return Fail(err, rows.error());
+    const auto rows = ExportStream(**audit, stream, out);
+    if (!rows) return Fail(err, rows.error());
+    if (*rows > 0) exported.push_back({stream.stream, *rows, ToHex(stream.chain)});
   }
-  return kExitOk;
+  const bool is_written = PrintStreams(ToHex((*audit)->identity()), exported, out);
+  return is_written ? kExitOk : Fail(err, std::string(kCannotWriteExport));
 }
 
 }  // namespace recourse

@@ -51,10 +51,24 @@ def test_auditors_check_and_export_all_streams(double, postgres, fresh, tmp_path
     good, said = check(lines)
     assert good and said.count("ok: ") == 2, said
     assert not check(lines[:1] + lines[2:])[0] and not check(lines[:-1])[0]
+    second = next(at for at, row in enumerate(rows) if at and row["kind"] == "export")
+    for left in (lines[second:], lines[:second] + lines[-1:]):
+        sound, said = check(left)
+        assert not sound and " is missing" in said, said
+    assert not check(lines[:second])[0] and not check(lines + lines[:second])[0]
     assert not check([line for line in lines if b'"kind":"end"' not in line])[0]
     assert run_cli("ledger", "export", "--ledger", fresh).returncode == 2
     event = written[0].header("Recourse-Event")
     stream, number = event.split(".")
+    postgres.sql(fresh, "CREATE TABLE was AS SELECT * FROM operation; DELETE FROM operation")
+    said = ledger("verify", fresh, *keys, code=78)
+    assert "BROKEN: operation " in said and "the table `operation` does not have it" in said
+    assert "not have it" in json.loads(ledger("verify", fresh, "--json", code=78))["problem"]
+    postgres.sql(fresh, "INSERT INTO operation SELECT * FROM was; DROP TABLE was;"
+                        " CREATE TABLE was AS SELECT * FROM intent; DELETE FROM intent")
+    assert "the table `intent` does not have what it says" in ledger("verify", fresh, code=78)
+    postgres.sql(fresh, "INSERT INTO intent SELECT * FROM was")
+    ledger("verify", fresh, *keys)
     postgres.sql(fresh, f"UPDATE event SET bytes = set_byte(bytes, 80, 7)"
                         f" WHERE stream = {stream} AND number = {number}")
     assert f"BROKEN: stream {stream} " in (said := ledger("verify", fresh, code=78))

@@ -11,6 +11,7 @@
 #include "filters/ledger/postgres/upkeep/audit.h"
 #include "filters/ledger/postgres/upkeep/grants.h"
 #include "filters/ledger/postgres/upkeep/keeper.h"
+#include "filters/ledger/postgres/upkeep/table_check.h"
 #include "filters/ledger/queries/operation_queries.h"
 #include "tests/ledger/ledger_test_support.h"
 #include "tests/ledger/postgres_server.h"

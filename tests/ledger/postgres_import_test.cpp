@@ -13,6 +13,7 @@
 #include "filters/ledger/postgres/import/imported_tables.h"
 #include "filters/ledger/postgres/open.h"
 #include "filters/ledger/postgres/upkeep/audit.h"
+#include "filters/ledger/postgres/upkeep/table_check.h"
 #include "filters/ledger/shared_view.h"
 #include "tests/ledger/ledger_test_support.h"
 #include "tests/ledger/postgres_server.h"

@@ -15,6 +15,7 @@
 #include "filters/ledger/postgres/stream_watch.h"
 #include "filters/ledger/postgres/upkeep/audit.h"
 #include "filters/ledger/postgres/upkeep/keeper.h"
+#include "filters/ledger/postgres/upkeep/table_check.h"
 #include "filters/ledger/shared_view.h"
 #include "tests/ledger/ledger_test_support.h"
 #include "tests/ledger/postgres_server.h"
@@ -177,6 +178,69 @@ TEST_F(AuditedTest, AStreamAndAnOperationThatAreNotWhereTheyShouldBeAreFound) {
                            PrintRowId(first_.operation) + " is not there, or says something else");
   Execute("DELETE FROM stream WHERE stream = " + stream);
   EXPECT_EQ(Problem(), "stream " + stream + ": its rows are there, and it is not listed");
+}
+
+TEST_F(AuditedTest, AnOperationThatIsNotListedIsFound) {
+  Execute("DELETE FROM operation WHERE op_number = " +
+          std::to_string(UnpackRowId(last_.operation).number));
+  EXPECT_EQ(Problem(), "operation " + PrintRowId(last_.operation) + ", which row " +
+                           PrintRowId(last_.operation) +
+                           " tells of: the table `operation` does not have it");
+}
+
+TEST_F(AuditedTest, AnOperationThatIsBehindItsRowsIsFound) {
+  Execute("UPDATE operation SET last_number = op_number, phase = 3 WHERE op_number = " +
+          std::to_string(UnpackRowId(last_.operation).number));
+  EXPECT_NE(Problem(), "");
+  Execute(
+      "UPDATE operation o SET phase = e.phase, cause = get_byte(e.bytes, 87) & 127 FROM event e"
+      " WHERE e.stream = o.last_stream AND e.number = o.last_number");
+  EXPECT_EQ(Problem(), "operation " + PrintRowId(last_.operation) +
+                           ": the table `operation` does"
+                           " not know of its row " +
+                           PrintRowId(last_.id));
+}
+
+TEST_F(AuditedTest, AnOperationThatPassesForATombstoneIsFound) {
+  Execute("UPDATE operation SET flags = 4 WHERE op_number = " +
+          std::to_string(UnpackRowId(last_.operation).number));
+  EXPECT_NE(Problem(), "");
+}
+
+TEST_F(AuditedTest, AColumnOfAnOperationThatSaysSomethingElseIsFound) {
+  for (const char* const column : {"cause", "attempt", "generation"}) {
+    const std::string of =
+        " WHERE op_number = " + std::to_string(UnpackRowId(last_.operation).number);
+    Execute(std::string("UPDATE operation SET ") + column + " = " + column + " + 1" + of);
+    EXPECT_EQ(Problem(), Row(last_) + ": the table `operation` has another " + column);
+    Execute(std::string("UPDATE operation SET ") + column + " = " + column + " - 1" + of);
+  }
+  EXPECT_EQ(Problem(), "");
+}
+
+TEST_F(AuditedTest, AnIntentThatIsNotListedIsFound) {
+  NewOperation call = Call("d");
+  call.event.intent = Sha256("what it is");
+  const Event begun = Dispatch(*one_, std::move(call));
+  ASSERT_EQ(Problem(), "");
+  Execute("CREATE TABLE was AS SELECT * FROM intent; DELETE FROM intent");
+  EXPECT_EQ(Problem(), Row(begun) + ": the table `intent` does not have what it says");
+  Execute("INSERT INTO intent SELECT * FROM was; UPDATE intent SET number = 99999");
+  EXPECT_NE(Problem(), "");
+}
+
+TEST_F(AuditedTest, AStreamWhoseRowsAreGoneIsFound) {
+  const std::string stream = std::to_string(UnpackRowId(first_.id).stream);
+  Execute("DELETE FROM event WHERE stream = " + stream);
+  EXPECT_NE(Problem(), "");
+  Execute("DELETE FROM stream WHERE stream = " + stream);
+  EXPECT_EQ(Problem(), "stream " + stream + ": an operation is of it, and it is not listed");
+  Execute("DELETE FROM operation WHERE op_stream = " + stream +
+          "; DELETE FROM intent WHERE stream = " + stream);
+  EXPECT_EQ(Problem(), "");
+  const auto gaps = PgStreamGaps(reader_);
+  ASSERT_TRUE(gaps);
+  EXPECT_EQ(*gaps, std::vector<std::uint64_t>{UnpackRowId(first_.id).stream});
 }
 
 // Rows are dated by the database's clock, and made older by a statement.

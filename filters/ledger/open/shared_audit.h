@@ -9,6 +9,7 @@
 
 #include "filters/ledger/open/shared.h"
 #include "filters/ledger/postgres/upkeep/audit.h"
+#include "filters/ledger/postgres/upkeep/table_check.h"
 #include "filters/ledger/queries/audit.h"
 
 namespace recourse {
@@ -28,6 +29,8 @@ class SharedAudit {
   VerifyReport Verify(const SharedStream& stream) { return VerifyPgStream(reader_, keys_, stream); }
   // As CheckPgTables.
   std::expected<std::string, std::string> CheckTables() { return CheckPgTables(reader_); }
+  // As PgStreamGaps.
+  std::expected<std::vector<std::uint64_t>, std::string> Gaps() { return PgStreamGaps(reader_); }
   // Where its rows begin.
   LogBase BaseOf(const SharedStream& stream);
   // The rows of that stream after `after`, as ListRows.

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "filters/ledger/model/row_id.h"
+#include "filters/ledger/postgres/upkeep/table_check.h"
 #include "filters/ledger/rows/row_codec.h"
 
 namespace recourse {
@@ -15,22 +16,19 @@ namespace {
 
 constexpr PgStatement kAuditStreams{
     "audit_streams", "SELECT stream, grp, pod, head, chain FROM stream ORDER BY stream"};
+// Each with what came before it of its operation, and what that is listed as, unless it is over.
 constexpr PgStatement kAuditRows{
     "audit_rows",
-    "SELECT number, bytes, won, kind, coalesce(tool, ''), coalesce(caller, ''), phase, key,"
-    " op_stream, op_number, e.grp = s.grp FROM event e JOIN stream s USING (stream)"
-    " WHERE stream = $1::bigint AND number >= $2::bigint ORDER BY number LIMIT $3::bigint"};
-constexpr PgStatement kRowsWithoutStream{
-    "rows_without_stream",
-    "SELECT e.stream FROM (SELECT DISTINCT stream FROM event) AS e"
-    " WHERE NOT EXISTS (SELECT 1 FROM stream s WHERE s.stream = e.stream) LIMIT 1"};
-// Flags: neither another one's name, nor a tombstone, nor a placeholder.
-constexpr PgStatement kLostOperations{
-    "lost_operations",
-    "SELECT o.op_stream, o.op_number, o.last_stream, o.last_number FROM operation o"
-    " LEFT JOIN event e ON e.stream = o.last_stream AND e.number = o.last_number"
-    " WHERE o.flags & 14 = 0 AND (e.key IS DISTINCT FROM o.key OR e.phase <> o.phase"
-    " OR e.op_stream <> o.op_stream OR e.op_number <> o.op_number) LIMIT 1"};
+    "SELECT e.number, e.bytes, e.won, e.kind, coalesce(e.tool, ''), coalesce(e.caller, ''),"
+    " e.phase, e.key, e.op_stream, e.op_number, e.grp = s.grp, e.place, e.prev_number,"
+    " coalesce(p.phase, 0), coalesce(o.phase, 0),"
+    " coalesce(o.last_stream = e.stream AND o.last_number = e.number, false),"
+    " coalesce(o.cause, 0), coalesce(o.attempt, 0), coalesce(o.generation, 0)"
+    " FROM event e JOIN stream s USING (stream)"
+    " LEFT JOIN event p ON p.stream = e.prev_stream AND p.number = e.prev_number"
+    " LEFT JOIN operation o ON o.key = e.key AND o.op_stream = e.op_stream"
+    " AND o.op_number = e.op_number AND o.flags & 14 = 0"
+    " WHERE e.stream = $1::bigint AND e.number >= $2::bigint ORDER BY e.number LIMIT $3::bigint"};
 constexpr std::size_t kAuditScanRows = 256;
 
 // Which column says something else than the row; empty: none does.
@@ -55,16 +53,25 @@ std::string_view ColumnUnlike(const RowView& row, const PgRows& rows, int at) {
   return operation != front.operation ? "op_number" : "";
 }
 
+// The same of the row of its operation, if this event is its last one. (CheckPgTables tells of
+// another phase.)
+std::string_view OperationUnlike(const EventFront& front, const PgRows& rows, int at) {
+  if (rows.Int(at, 15) == 0 || rows.Int(at, 14) != rows.Int(at, 6)) return "";
+  if (rows.Int(at, 16) != static_cast<std::int64_t>(front.cause)) return "cause";
+  if (rows.Int(at, 17) != front.attempt) return "attempt";
+  return rows.Int(at, 18) != front.generation ? "generation" : "";
+}
+
 struct UnlikeRow {
   std::uint64_t row = 0;
-  std::string_view column;
+  std::string problem;
 };
 
 // Compares the columns of each row that was found good.
 class ComparingReader final : public EventLog::Reader {
  public:
-  ComparingReader(PgReader& reader, std::optional<UnlikeRow>& unlike)
-      : reader_(reader), unlike_(unlike) {}
+  ComparingReader(PgReader& reader, const PgStream& of, std::optional<UnlikeRow>& unlike)
+      : reader_(reader), unlike_(unlike), intents_(reader, of.group) {}
 
   bool Read(std::uint64_t /*seq*/, std::string& /*row*/) override { return false; }
 
@@ -83,11 +90,9 @@ class ComparingReader final : public EventLog::Reader {
         if (!visit(PackRowId(next), rows.Bytes(at, 1))) return true;
         const auto row = ParseRow(rows.Bytes(at, 1));
         if (!row) return false;
-        if (const auto column = ColumnUnlike(*row, rows, at); !column.empty()) {
-          unlike_ = UnlikeRow{PackRowId(next), column};
-          return false;
-        }
+        if (!Compare(PackRowId(next), *row, rows, at)) return false;
       }
+      if (!CheckIntents()) return false;
       if (static_cast<std::size_t>(rows.size()) < asked) return true;
       rows_max -= asked;
       ++next.number;
@@ -96,28 +101,54 @@ class ComparingReader final : public EventLog::Reader {
   }
 
  private:
+  bool Compare(std::uint64_t id, const RowView& row, const PgRows& rows, int at) {
+    if (const auto column = ColumnUnlike(row, rows, at); !column.empty()) {
+      unlike_ = UnlikeRow{
+          id, fmt::format("the table's column {} does not say what the row says", column)};
+      return false;
+    }
+    EventFront front;
+    if (row.head.kind != RowKind::kEvent || !DecodeEventFront(row, front)) return true;
+    if (const auto column = OperationUnlike(front, rows, at); !column.empty()) {
+      unlike_ = UnlikeRow{id, fmt::format("the table `operation` has another {}", column)};
+      return false;
+    }
+    intents_.Add({.row = id,
+                  .place = rows.Int(at, 11),
+                  .operation = static_cast<Phase>(rows.Int(at, 14)),
+                  .before = static_cast<Phase>(rows.Int(at, 13)),
+                  .is_first = rows.Int(at, 12) == 0},
+                 front, row);
+    return true;
+  }
+  bool CheckIntents() {
+    const auto missing = intents_.Check();
+    if (missing && *missing == 0) return true;
+    if (missing) {
+      unlike_ = UnlikeRow{*missing, "the table `intent` does not have what it says"};
+    }
+    return false;
+  }
+
   PgReader& reader_;
   std::optional<UnlikeRow>& unlike_;
+  IntentCheck intents_;
 };
 
 class ComparingLog final : public PgEventLog {
  public:
-  ComparingLog(PgReader& reader, std::uint64_t stream)
-      : PgEventLog(reader, stream), reader_(reader) {}
+  ComparingLog(PgReader& reader, const PgStream& of)
+      : PgEventLog(reader, of.stream), reader_(reader), of_(of) {}
   std::unique_ptr<Reader> NewReader() override {
-    return std::make_unique<ComparingReader>(reader_, unlike_);
+    return std::make_unique<ComparingReader>(reader_, of_, unlike_);
   }
   const std::optional<UnlikeRow>& unlike() const { return unlike_; }
 
  private:
   PgReader& reader_;
+  const PgStream& of_;
   std::optional<UnlikeRow> unlike_;
 };
-
-std::uint64_t IdIn(const PgRows& rows, int column) {
-  return PackRowId({.stream = static_cast<std::uint32_t>(rows.Int(0, column)),
-                    .number = rows.Number(0, column + 1)});
-}
 
 }  // namespace
 
@@ -141,32 +172,16 @@ std::expected<std::vector<PgStream>, std::string> ListPgStreams(PgReader& reader
 }
 
 VerifyReport VerifyPgStream(PgReader& reader, const SharedKeys& keys, const PgStream& stream) {
-  ComparingLog log(reader, stream.stream);
+  ComparingLog log(reader, stream);
   VerifyReport report = keys != nullptr ? VerifyLog(log, keys, stream.last_id, stream.chain)
                                         : VerifyChain(log, stream.last_id, stream.chain);
   if (const auto& unlike = log.unlike()) {
     report.ok = false;
     report.bad_row = unlike->row;
     report.check = "columns";
-    report.problem = fmt::format("row {}: the table's column {} does not say what the row says",
-                                 PrintRowId(unlike->row), unlike->column);
+    report.problem = fmt::format("row {}: {}", PrintRowId(unlike->row), unlike->problem);
   }
   return report;
-}
-
-std::expected<std::string, std::string> CheckPgTables(PgReader& reader) {
-  const auto streams = reader.Ask(kRowsWithoutStream, PgArguments());
-  if (!streams) return std::unexpected(streams.error());
-  if (streams->front().size() > 0) {
-    return fmt::format("stream {}: its rows are there, and it is not listed",
-                       streams->front().Int(0, 0));
-  }
-  const auto operations = reader.Ask(kLostOperations, PgArguments());
-  if (!operations) return std::unexpected(operations.error());
-  const PgRows& found = operations->front();
-  if (found.size() == 0) return std::string();
-  return fmt::format("operation {}: its last row {} is not there, or says something else",
-                     PrintRowId(IdIn(found, 0)), PrintRowId(IdIn(found, 2)));
 }
 
 }  // namespace recourse

@@ -24,9 +24,4 @@ std::expected<std::vector<PgStream>, std::string> ListPgStreams(PgReader& reader
 // that the table's columns say what the rows' bytes say. Without keys no seal is opened.
 VerifyReport VerifyPgStream(PgReader& reader, const SharedKeys& keys, const PgStream& stream);
 
-// What no stream alone can tell: that none is missing whose rows are there, and that each operation
-// is where its last row says. A line for people about the first that is not so; empty: all is.
-// Fails with one where it could not be asked.
-std::expected<std::string, std::string> CheckPgTables(PgReader& reader);
-
 }  // namespace recourse
