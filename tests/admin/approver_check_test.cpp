@@ -44,6 +44,13 @@ TEST(ApproverCheck, WhoNobodyIsIsToldWithTheirPlaceInThePolicy) {
   EXPECT_THAT(Nobodies("[ finance, ann ]", people), ElementsAre());
 }
 
+TEST(ApproverCheck, APersonWithTheNameOfAGroupIsNotTheGroup) {
+  const std::string people = "tokens: [ { name: finance, sha256: " + kDigest +
+                             ", roles: [ approve ] },\n  { name: ann, " +
+                             "sha256: " + std::string(64, 'b') + ", groups: [ finance ] } ]\n";
+  EXPECT_EQ(Nobodies("[ finance ]", people).size(), 1U);
+}
+
 TEST(ApproverCheck, WithoutAnOperatorsFileOneWarningNamesAll) {
   const NamedApprover finance{
       "finance", {.file = "p.yaml", .line = 8, .column = 32, .key = "by", .message = {}}};

@@ -7,7 +7,7 @@ import pytest
 
 from support import plans, rawhttp
 from support.postgres import Postgres
-from support.recourse import run_cli
+from support.recourse import Recourse, run_cli
 from support.waiting import wait_until
 from test_callers import Keys, by_token
 from test_fleet import Pods
@@ -232,6 +232,27 @@ def everything(postgres, url, column):
         rows = postgres.sql(url, f"SELECT {column}, count(*) FROM {table} GROUP BY 1").splitlines()
         counts[table] = {row.split("|")[0]: int(row.split("|")[1]) for row in rows}
     return counts
+
+
+def test_a_group_of_an_earlier_version_and_a_volume_keep_the_keys_that_they_had(
+    double, postgres, agent, tmp_path, token
+):
+    url = postgres.database()
+    assert run_cli("ledger", "migrate", "--ledger", url).returncode == 0
+    pods = Named(tmp_path, double, url, "a", GROUPS[0], agent)
+    with pods:
+        send(pods.a, "POST", f"/notes/{token}", token)
+    # What the migration says of a group that was there before.
+    postgres.sql(url, "UPDATE secret SET is_shared = true")
+    with pods:
+        send(pods.a, "POST", f"/notes/{token}", token)
+    policy = "".join(line for line in pods.a.policy_path.read_text().splitlines(keepends=True)
+                     if not line.startswith("ledger:"))
+    with Recourse(tmp_path / "volume", policy, pods.secrets[:2]) as volume:
+        volume.bearer = agent.bearer
+        send(volume, "POST", f"/notes/{token}", token)
+    own, before, of_volume = keys_sent(double, f"/notes/{token}")
+    assert before == of_volume != own
 
 
 def test_all_of_it_is_found_by_indexes(groups, postgres, token):

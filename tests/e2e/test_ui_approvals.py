@@ -172,6 +172,23 @@ def test_what_is_hidden_in_a_request_is_marked_and_all_of_it_is_there(
     assert browser.eval("window.hit") is None
 
 
+# One of each range that Unicode calls Default_Ignorable_Code_Point, and a blank of Braille.
+SHAPELESS = ("\u00ad\u034f\u061c\u115f\u17b4\u180b\u180f\u200d\u2065\u3164\ufe00\ufeff\uffa0"
+             "\ufff0\U0001bca0\U0001d173\U000e0000\U000e0041\U000e01ef\U000e0fff\u2800")
+
+
+def test_no_character_without_a_shape_is_read_past(desk, browser, recourse, path):
+    path = path("mail")
+    sent = json.dumps({"to": f"ann{SHAPELESS}@x.test"}, ensure_ascii=False).encode()
+    operation = call(recourse, path, sent).json()["operation"]
+    desk.log_in(f"#/approval/{operation}")
+    browser.wait("figcaption.warned")
+    assert f"{len(SHAPELESS)} hidden characters marked" in browser.text("figcaption")
+    assert browser.count("pre .mark") == len(SHAPELESS)
+    shown = recourse.by_hand("ann", "show", str(operation)).stdout
+    assert not set(SHAPELESS) & set(shown) and shown.count("\\u{") >= len(SHAPELESS)
+
+
 def test_what_is_hidden_is_marked_in_the_edit_box_and_comes_back_as_it_was(
         desk, browser, recourse, double, path):
     path = path("mail")

@@ -124,6 +124,7 @@ std::expected<AccessControl::Visit, HttpResponse> AccessControl::Admit(const Htt
   }
   auto visit = Identify(request, peer);
   if (!visit) return visit;
+  Complete(peer, visit->who);
   if (!endpoint) return std::unexpected(NoEndpoint(endpoint.error()));
   visit->endpoint = *endpoint;
   visit->path = path;
@@ -164,6 +165,18 @@ std::expected<AccessControl::Visit, HttpResponse> AccessControl::Identify(
               "their token: Authorization: Bearer TOKEN"));
 }
 
+void AccessControl::Complete(const HttpPeer& peer, Operator& who) {
+  const auto book = parts_.desk.Current();
+  if (who.how != Operator::How::kCertificate) who.certificate = peer.certificate;
+  if (book->jwt) who.name_claim = book->jwt->name_claim;
+  if (who.how == Operator::How::kJwt) {
+    for (const std::string& group : who.groups) {
+      if (groups_.size() < limits::kOperatorGroupsMax) groups_.insert(group);
+    }
+  }
+  who.is_group_name = book->NamesGroup(who.name) || groups_.contains(who.name);
+}
+
 AccessControl::Judged AccessControl::JudgeBearer(std::string_view token) const {
   const auto book = parts_.desk.Current();
   if (!parts_.admin_token.empty() && ConstantTimeEqual(token, parts_.admin_token)) {
@@ -185,7 +198,7 @@ bool AccessControl::KnowsNobody(const OperatorDirectory& book) const {
 
 AccessControl::Judged AccessControl::JudgeJwt(const OperatorDirectory& book,
                                               std::string_view token) const {
-  const auto jwt = ParseJwt(token);
+  auto jwt = ParseJwt(token);
   if (!jwt) return std::unexpected(Refusal{401, jwt.error()});
   const auto key = book.jwt_keys->Find(*jwt);
   if (!key && key.error() == KeySource::Lack::kNotRead) {
@@ -199,6 +212,7 @@ AccessControl::Judged AccessControl::JudgeJwt(const OperatorDirectory& book,
   auto who = OperatorOf(jwt->claims, *book.jwt, parts_.clock.WallNow());
   if (!who) return std::unexpected(Refusal{401, who.error()});
   who->roles = book.RolesOf(who->groups);
+  who->claims = std::make_shared<const Json>(std::move(jwt->claims));
   return std::move(*who);
 }
 

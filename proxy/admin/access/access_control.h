@@ -2,6 +2,7 @@
 #pragma once
 
 #include <expected>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -56,6 +57,8 @@ class AccessControl {
   using Judged = std::expected<Operator, Refusal>;
 
   std::expected<Visit, HttpResponse> Identify(const HttpRequest& request, const HttpPeer& peer);
+  // What else is known of who comes over that connection.
+  void Complete(const HttpPeer& peer, Operator& who);
   Judged JudgeBearer(std::string_view token) const;
   // Nobody may come in, whatever they show.
   bool KnowsNobody(const OperatorDirectory& book) const;
@@ -68,7 +71,8 @@ class AccessControl {
   const Parts parts_;
   LoginRateLimiter gate_;
   Sessions sessions_;
-  LinePace failures_;  // lines of the log about logins that failed
+  LinePace failures_;             // lines of the log about logins that failed
+  std::set<std::string> groups_;  // of tokens that came, so many as kOperatorGroupsMax
 };
 
 }  // namespace recourse

@@ -7,9 +7,11 @@
 namespace recourse {
 namespace {
 
-bool IsNamed(const std::string& name, const std::string& person,
+// A group's name names no person.
+bool IsNamed(const OperatorDirectory& book, const std::string& name, const std::string& person,
              const std::vector<std::string>& groups) {
-  return person == name || std::ranges::find(groups, name) != groups.end();
+  return (person == name && !book.NamesGroup(name)) ||
+         std::ranges::find(groups, name) != groups.end();
 }
 
 // Whether somebody may approve who has that name or is in a group of it.
@@ -17,11 +19,11 @@ bool IsSomebody(const OperatorDirectory& book, const std::string& name) {
   const auto has_token = [&](const OperatorDirectory::Token& token) {
     Roles roles = book.RolesOf(token.groups);
     if (token.roles.Has(Role::kApprove)) roles.Add(Role::kApprove);
-    return roles.Has(Role::kApprove) && IsNamed(name, token.name, token.groups);
+    return roles.Has(Role::kApprove) && IsNamed(book, name, token.name, token.groups);
   };
   const auto has_certificate = [&](const auto& certificate) {
     const auto& [person, groups] = certificate;
-    return book.RolesOf(groups).Has(Role::kApprove) && IsNamed(name, person, groups);
+    return book.RolesOf(groups).Has(Role::kApprove) && IsNamed(book, name, person, groups);
   };
   return std::ranges::any_of(book.tokens, has_token) ||
          std::ranges::any_of(book.certificates, has_certificate);

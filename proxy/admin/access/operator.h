@@ -4,12 +4,15 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 namespace recourse {
+
+class Json;
 
 // Each is given apart from the others: who repairs need not be one who approves.
 enum class Role : std::uint8_t {
@@ -47,6 +50,12 @@ struct Operator {
   std::vector<std::string> groups;
   Roles roles;
   How how = How::kToken;
+  // What else the credential calls them: the certificate that came beside it, and, of a token, its
+  // claims. `name_claim` is the one that an issuer's tokens name operators by; empty: none.
+  std::string certificate{};
+  std::shared_ptr<const Json> claims{};
+  std::string name_claim{};
+  bool is_group_name = false;  // `name` is a group's: nobody is asked by it
 
   // The token of --admin-token-file names nobody: several people may hold it.
   bool is_shared() const { return how == How::kAdminToken; }

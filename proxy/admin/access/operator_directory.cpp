@@ -226,6 +226,17 @@ LoadedOperators LoadOperatorsText(const std::string& file, const std::string& ya
   return loaded;
 }
 
+bool OperatorDirectory::NamesGroup(std::string_view name) const {
+  const auto has = [name](const std::vector<std::string>& groups) {
+    return std::find(groups.begin(), groups.end(), name) != groups.end();
+  };
+  return std::any_of(groups_of_role.begin(), groups_of_role.end(), has) ||
+         std::any_of(tokens.begin(), tokens.end(),
+                     [&](const Token& token) { return has(token.groups); }) ||
+         std::any_of(certificates.begin(), certificates.end(),
+                     [&](const auto& certificate) { return has(certificate.second); });
+}
+
 Roles OperatorDirectory::RolesOf(const std::vector<std::string>& groups) const {
   Roles roles;
   for (const auto& [name, role] : kRoleNames) {

@@ -45,6 +45,8 @@ struct OperatorDirectory {
   std::map<std::string, std::vector<std::string>, std::less<>> certificates;
   std::array<std::vector<std::string>, kRoleNames.size()> groups_of_role;
 
+  // Whether somebody is in a group of that name, or may be.
+  bool NamesGroup(std::string_view name) const;
   // The roles that membership in `groups` gives.
   Roles RolesOf(const std::vector<std::string>& groups) const;
   // The one whose token has this digest. Takes the same time for every digest of the same book.

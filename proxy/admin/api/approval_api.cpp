@@ -11,6 +11,7 @@
 #include "filters/approval/call_summary.h"
 #include "filters/key/operation_request.h"
 #include "filters/ledger/model/row_id.h"
+#include "proxy/admin/access/own_call.h"
 #include "proxy/admin/access/problem.h"
 #include "proxy/admin/api/query_params.h"
 #include "proxy/admin/views/approval_view.h"
@@ -96,7 +97,7 @@ HttpResponse ApprovalApi::Handle(const HttpRequest& request, std::string_view pa
   if (!query.empty()) return Problem(400, "Unknown parameter", "no parameter is taken here");
   if (slash == std::string_view::npos) return Show(operation);
   ApprovalOrder order{.operation = operation, .by = {who.name, who.groups}};
-  return Decide(std::move(order), rest.substr(slash + 1), request);
+  return Decide(std::move(order), rest.substr(slash + 1), request, who);
 }
 
 HttpResponse ApprovalApi::List(std::string_view query) {
@@ -247,8 +248,45 @@ std::string ApprovalApi::ObjectionTo(const Event& event, const std::string& body
   return done ? std::string() : RefusalDetail(**context, done.error());
 }
 
+// Of the policy in force and of that which asked.
+std::vector<CallersRule> ApprovalApi::CallersOf(const Event& event) const {
+  return {parts_.policy({})->callers, parts_.policy(event.approval->policy)->callers};
+}
+
+std::string ApprovalApi::WhyNotTheirs(const Event& event, const Operator& who) const {
+  const AskedCall call{event.caller, event.request ? &event.request->headers : nullptr};
+  for (const CallersRule& callers : CallersOf(event)) {
+    const std::string own = OwnNameIn(call, who, callers);
+    if (own.empty()) continue;
+    return fmt::format(
+        "who makes a call can never approve it: by your name {} you are its caller, {}", own,
+        event.caller);
+  }
+  const auto& by = event.approval->by;
+  const auto asks = [&](const std::string& name) {
+    return std::ranges::find(by, name) != by.end();
+  };
+  if (!who.is_group_name || !asks(who.name) || std::ranges::any_of(who.groups, asks)) return {};
+  return fmt::format("{} is the name of a group, which names no person; you are in none of: {}",
+                     who.name, fmt::join(by, ", "));
+}
+
+// Of several approvers each is another person.
+std::string ApprovalApi::WhyNotTwice(const Event& event, const Operator& who) const {
+  for (const CallersRule& callers : CallersOf(event)) {
+    for (const std::string& name : NamesOf(who, callers)) {
+      const auto is_theirs = [&](const ApprovalDecision& one) {
+        return !one.is_late && !one.is_void && one.who == name && name != who.name;
+      };
+      if (!std::ranges::any_of(event.approval->decisions, is_theirs)) continue;
+      return "you have approved it already, as " + name + "; another one must too";
+    }
+  }
+  return {};
+}
+
 HttpResponse ApprovalApi::Decide(ApprovalOrder order, std::string_view verb,
-                                 const HttpRequest& request) {
+                                 const HttpRequest& request, const Operator& who) {
   const bool is_approve = verb == "approve";
   order.kind = is_approve ? ApprovalOrder::Kind::kApprove : ApprovalOrder::Kind::kReject;
   if (const auto read = ReadOrder(request.body, is_approve, order); !read) {
@@ -259,6 +297,12 @@ HttpResponse ApprovalApi::Decide(ApprovalOrder order, std::string_view verb,
   }
   const auto event = Find(order.operation);
   if (!event) return event.error();
+  if (const std::string why = WhyNotTheirs(*event, who); !why.empty()) {
+    return Problem(403, "Not yours to decide", why);
+  }
+  if (const std::string why = WhyNotTwice(*event, who); is_approve && !why.empty()) {
+    return Problem(409, "Not done", why);
+  }
   if (order.body && event->phase == Phase::kClaimed) {
     const std::string objection = ObjectionTo(*event, *order.body);
     if (!objection.empty()) return Problem(422, "That body cannot be sent", objection);

@@ -37,7 +37,12 @@ class ApprovalApi {
  private:
   HttpResponse List(std::string_view query);
   HttpResponse Show(std::uint64_t operation);
-  HttpResponse Decide(ApprovalOrder order, std::string_view verb, const HttpRequest& request);
+  std::vector<CallersRule> CallersOf(const Event& event) const;
+  // Why that person may say nothing about it, or not approve it; empty: the ledger judges.
+  std::string WhyNotTheirs(const Event& event, const Operator& who) const;
+  std::string WhyNotTwice(const Event& event, const Operator& who) const;
+  HttpResponse Decide(ApprovalOrder order, std::string_view verb, const HttpRequest& request,
+                      const Operator& who);
   // The operation's latest event; fails with the answer that says why there is none.
   std::expected<Event, HttpResponse> Find(std::uint64_t operation);
   std::vector<std::string> CredentialsOf(const Event& event) const;

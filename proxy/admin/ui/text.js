@@ -13,8 +13,8 @@ const NAMES = new Map([
   [0xfeff, "BOM"], [0xffa0, "HHF"], [0xfffd, "U+FFFD"],
 ]);
 const HIDDEN = new RegExp(
-  "[\\p{Cc}\\p{Cf}\\p{Cs}\\p{Co}\\p{Cn}\\p{Zl}\\p{Zp}\\u00a0\\u115f\\u1160" +
-  "\\u2000-\\u200a\\u202f\\u205f\\u3000\\u3164\\ufe00-\\ufe0f\\uffa0\\ufffd\\u{e0100}-\\u{e01ef}]",
+  "[\\p{Cc}\\p{Cf}\\p{Cs}\\p{Co}\\p{Cn}\\p{Zl}\\p{Zp}\\u00a0" +
+  "\\u2000-\\u200a\\u202f\\u205f\\u2800\\u3000\\ufffd\\p{Default_Ignorable_Code_Point}]",
   "gu");
 
 function markOf(character) {
