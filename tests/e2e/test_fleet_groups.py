@@ -255,6 +255,46 @@ def test_a_group_of_an_earlier_version_and_a_volume_keep_the_keys_that_they_had(
     assert before == of_volume != own
 
 
+# Tables as the version before made them, with what is in them.
+OLDER = """
+DROP TABLE secret;
+ALTER TABLE operation DROP CONSTRAINT operation_pkey, ADD PRIMARY KEY (key);
+ALTER TABLE intent DROP CONSTRAINT intent_pkey, ADD PRIMARY KEY (intent);
+ALTER TABLE flow DROP CONSTRAINT flow_pkey, ADD PRIMARY KEY (flow);
+ALTER TABLE work DROP CONSTRAINT work_pkey, ADD PRIMARY KEY (kind, stream, number);
+ALTER TABLE stream DROP COLUMN tables;
+UPDATE operation SET grp = ''; UPDATE intent SET grp = '';
+UPDATE ledger SET schema_version = 3, min_writer = 1;
+"""
+
+
+def test_what_was_remembered_before_the_tables_told_groups_apart_is_known_after(
+    double, postgres, agent, tmp_path, token
+):
+    url, path = postgres.database(), f"/notes/{token}"
+    assert run_cli("ledger", "migrate", "--ledger", url).returncode == 0
+    postgres.sql(url, f"INSERT INTO secret VALUES ('{GROUPS[0]}', true)")
+    pods = Named(tmp_path, double, url, "ab", GROUPS[0], agent)
+    with pods:
+        first = send(pods.a, "POST", path, token)
+        asked = send(pods.a, "POST", f"/mail/{token}", token, status=202).json()["operation"]
+        postgres.sql(url, OLDER)
+        migrated = run_cli("ledger", "migrate", "--ledger", url)
+        assert "brought the tables from version 3 to 4" in migrated.stdout, migrated
+        # A process of before would be ended; this one goes on under another stream.
+        again = send(pods.b, "POST", path, token)
+        assert again.replayed and again.body == first.body
+    with pods:
+        for pod in (pods.a, pods.b):
+            again = send(pod, "POST", path, token)
+            assert again.replayed and again.body == first.body
+        assert Shop(pods.a, double).flow(trace_of(token))["steps"]
+        assert pods.b.approve(asked)[0] == 200
+        wait_until(lambda: len(double.effects(f"/mail/{token}")) == 1)
+    assert len(double.effects(path)) == 1
+    assert run_cli("ledger", "verify", "--ledger", url, *pods.secrets[2:]).returncode == 0
+
+
 def test_all_of_it_is_found_by_indexes(groups, postgres, token):
     send(groups.a, "POST", f"/notes/{token}", token)
     groups.a.cli("status")

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -31,9 +32,14 @@ constexpr PgStatement kWork{
     "SELECT grp, kind::bigint, count(*), count(*) FILTER (WHERE owner IS NULL) FROM work"
     " GROUP BY grp, kind ORDER BY grp, kind"};
 
-Connected Connect(const SharedLedger& ledger) {
+// Indexes of all that is remembered may be made anew.
+constexpr Millis kMigrationAnswerWithin = std::chrono::hours(6);
+
+Connected Connect(const SharedLedger& ledger, Millis answer_within = PgOptions().answer_within) {
   if (!ledger.url.is_shared()) return std::unexpected("it is no ledger in a database");
-  return PgConnection::Open({.url = ledger.url.place, .password_file = ledger.password_file});
+  return PgConnection::Open({.url = ledger.url.place,
+                             .password_file = ledger.password_file,
+                             .answer_within = answer_within});
 }
 
 // 0: there are none.
@@ -88,7 +94,7 @@ void WriteWork(JsonObject& json, const PgRows& rows) {
 }  // namespace
 
 Text MigrateSharedLedger(const SharedLedger& ledger) {
-  auto connection = Connect(ledger);
+  auto connection = Connect(ledger, kMigrationAnswerWithin);
   if (!connection) return std::unexpected(connection.error());
   const auto before = VersionOfTables(**connection);
   if (!before) return std::unexpected(before.error());
