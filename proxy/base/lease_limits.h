@@ -26,6 +26,10 @@ inline constexpr std::size_t kDeclaredAtOnceMax = 8;
 inline constexpr std::chrono::milliseconds kListEveryMin{1'000};
 inline constexpr std::chrono::milliseconds kListEveryPerIdle{100}, kListEveryPerOpen{10};
 inline constexpr std::size_t kListedProcessesMax = 1'000;
+// How often a process looks which clients have left, before its next batch, and what asks for that
+// at another process looks whether it has told; and for how long: a dead one is found out by then.
+inline constexpr std::chrono::milliseconds kClientsLookedEvery{100};
+inline constexpr std::chrono::milliseconds kClientsToldMax{12'000};
 // Pauses between attempts to reach the database again, each drawn from none to the bound.
 inline constexpr std::chrono::milliseconds kReconnectPauseFirst{50}, kReconnectPauseMax{2'000};
 
@@ -34,5 +38,6 @@ static_assert(kBeatEvery * 4 < kLease - kSendMargin);  // three beats may be los
 static_assert(kWatchEvery * 3 < kWatchPauseMax && kWatchPauseMax * 3 < kDeadAfter);
 // After an outage a live process is back, and has told so, before silence counts again.
 static_assert(kReconnectPauseMax + kBeatEvery < kDeadAfter);
+static_assert(kDeadAfter + 3 * kBeatEvery < kClientsToldMax);
 
 }  // namespace recourse::limits

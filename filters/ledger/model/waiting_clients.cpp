@@ -5,21 +5,21 @@
 namespace recourse {
 
 void WaitingClients::Add(std::uint64_t operation, const ClientLink& client) {
-  const std::scoped_lock lock(mutex_);
-  clients_.emplace(operation, &client);
+  const std::scoped_lock lock(table_->mutex_);
+  table_->clients_.emplace(operation, &client);
 }
 
 void WaitingClients::Remove(std::uint64_t operation, const ClientLink& client) {
-  const std::scoped_lock lock(mutex_);
-  const auto [begin, end] = clients_.equal_range(operation);
+  const std::scoped_lock lock(table_->mutex_);
+  const auto [begin, end] = table_->clients_.equal_range(operation);
   for (auto at = begin; at != end; ++at) {
     if (at->second != &client) continue;
-    clients_.erase(at);
+    table_->clients_.erase(at);
     return;
   }
 }
 
-bool WaitingClients::Waits(std::uint64_t operation, const ClientLink* besides) const {
+bool WaitingClients::Table::Waits(std::uint64_t operation, const ClientLink* besides) const {
   const std::scoped_lock lock(mutex_);
   const auto [begin, end] = clients_.equal_range(operation);
   return std::any_of(begin, end, [besides](const auto& entry) {

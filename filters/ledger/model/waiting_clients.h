@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <unordered_map>
 
@@ -27,11 +28,24 @@ class WaitingClients {
   void Remove(std::uint64_t operation, const ClientLink& client);
   // Whether a client other than `besides` waits for certain. One that may have left does not: its
   // call is then made once for both, where a gone client's retry would be made a second time.
-  bool Waits(std::uint64_t operation, const ClientLink* besides) const;
+  bool Waits(std::uint64_t operation, const ClientLink* besides) const {
+    return table_->Waits(operation, besides);
+  }
+
+  // Outlives the clients, which leave it one by one. Thread-safe.
+  class Table {
+   public:
+    bool Waits(std::uint64_t operation, const ClientLink* besides) const;
+
+   private:
+    friend class WaitingClients;
+    mutable std::mutex mutex_;
+    std::unordered_multimap<std::uint64_t, const ClientLink*> clients_;
+  };
+  std::shared_ptr<const Table> table() const { return table_; }
 
  private:
-  mutable std::mutex mutex_;
-  std::unordered_multimap<std::uint64_t, const ClientLink*> clients_;
+  const std::shared_ptr<Table> table_ = std::make_shared<Table>();
 };
 
 // One client's wait for the operation that its call became or joined; ends with this object,
@@ -57,6 +71,10 @@ class ClientWait {
   }
   bool OthersWaitFor(std::uint64_t operation) const {
     return clients_ != nullptr && clients_->Waits(operation, link_);
+  }
+  // Null: nobody waits.
+  std::shared_ptr<const WaitingClients::Table> table() const {
+    return clients_ != nullptr ? clients_->table() : nullptr;
   }
 
  private:

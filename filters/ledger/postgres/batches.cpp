@@ -46,11 +46,29 @@ std::vector<NoteRow> RowsOf(const std::vector<std::shared_ptr<PgNoteWait>>& note
   return rows;
 }
 
+// Its client counts from now on, for other processes too.
+Job Succeed(PgVerb& verb, LocalFacts& local) {
+  auto client = verb.client();
+  Job job = verb.abandoned() ? Job() : verb.Succeed();
+  if (client) local.clients.Add(std::move(*client));
+  return job;
+}
+
 }  // namespace
 
 void PgBatches::Add(std::unique_ptr<PgVerb> verb) {
   Restart(*verb);
   verbs_.push_back(std::move(verb));
+}
+
+Millis PgBatches::DueIn() const {
+  Millis soonest = notes_.empty() ? Millis::max() : Millis(0);
+  const MonoTime now = local_.clock.Now();
+  for (const auto& verb : verbs_) {
+    if (verb->due <= now) return Millis(0);
+    soonest = std::min(soonest, std::chrono::ceil<Millis>(verb->due - now));
+  }
+  return soonest;
 }
 
 std::int64_t PgBatches::OldestMs() const {
@@ -104,7 +122,7 @@ bool PgBatches::Gather() {
 void PgBatches::GatherRound(Wishes& wishes) {
   for (std::size_t i = 0; i < verbs_.size(); ++i) {
     PgVerb& verb = *verbs_[i];
-    if (settled_.contains(&verb)) continue;
+    if (settled_.contains(&verb) || verb.due > local_.clock.Now()) continue;
     if (next_row_ - store_.next_row() >= limits::kCommitBatchMax) break;
     if (!Consider(verb, wishes)) --i;
   }
@@ -136,6 +154,12 @@ bool PgBatches::Consider(PgVerb& verb, Wishes& wishes) {
       wishes.Add(verb.facts().rows().wishes());
       return true;
     }
+    if (const auto later = verb.facts().later()) {
+      Restart(verb);
+      verb.due = *later;
+      settled_.insert(&verb);
+      return true;
+    }
   }
   Drop(verb, verb.Fail(Error(ErrorCode::kInternal, "it cannot be decided")));
   return false;
@@ -144,7 +168,7 @@ bool PgBatches::Consider(PgVerb& verb, Wishes& wishes) {
 bool PgBatches::Accept(PgVerb& verb, Plan& plan, Wishes& wishes) {
   if (plan.writes.empty()) {
     if (!verb.facts().rows().has_guessed()) {
-      Drop(verb, verb.Succeed());
+      Drop(verb, Succeed(verb, local_));
       return false;
     }
     ++verb.rounds;
@@ -166,7 +190,9 @@ void PgBatches::Plot(PgVerb& verb, Plan& plan) {
   SetIds(first, verb.known().wall_ms, plan);
   std::optional<Changes> changes;
   for (int round = 0; round < kPgRoundsMax && !changes; ++round) {
-    changes = ChangesOf(plan, {store_.stream(), first, verb.known().wall_ms}, verb.facts().rows());
+    changes =
+        ChangesOf(plan, {store_.stream(), first, verb.known().wall_ms, verb.client().has_value()},
+                  verb.facts().rows());
     if (changes) break;
     const auto fetched = store_.Read(verb.facts().rows().wishes());
     if (!fetched) return defer();
@@ -280,6 +306,7 @@ void PgBatches::FinishFenced() {
     if (own.caller != nullptr) --own.caller->running;
   }
   own_.clear();
+  local_.clients.Clear();
 }
 
 void PgBatches::FinishDone() {
@@ -298,7 +325,7 @@ void PgBatches::FinishDone() {
     }
     Keep(planned);
     const auto abandoned = verb->abandoned();
-    Drop(*verb, abandoned ? Job() : verb->Succeed());
+    Drop(*verb, Succeed(*verb, local_));
     if (abandoned && abandoned->operation != 0) Add(std::make_unique<PgCancel>(*abandoned));
   }
   FinishNotes({});

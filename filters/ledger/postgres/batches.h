@@ -25,7 +25,8 @@ class PgBatches {
 
   void Add(std::unique_ptr<PgVerb> verb);
   void Add(std::shared_ptr<PgNoteWait> note) { notes_.push_back(std::move(note)); }
-  bool is_empty() const { return verbs_.empty() && notes_.empty(); }
+  // When there is something to commit; max: once something is added.
+  Millis DueIn() const;
   // Commits one batch of what is there; with `may_be_empty` also one without rows, which shows
   // that this process lives. False: the database is away.
   bool Commit(bool may_be_empty = false);

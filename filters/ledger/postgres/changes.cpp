@@ -20,7 +20,8 @@ bool HaveCommon(const Map& written, const auto& read) {
 
 class ChangesMaker {
  public:
-  ChangesMaker(std::uint64_t stream, ReadRows& rows) : stream_(stream), rows_(rows) {}
+  ChangesMaker(const PlanNumbers& numbers, ReadRows& rows)
+      : stream_(numbers.stream), waiter_(numbers.has_waiter ? numbers.stream : 0), rows_(rows) {}
 
   // False: more has to be known.
   bool Take(const RowWrite& write) {
@@ -46,6 +47,7 @@ class ChangesMaker {
     now.cause = event.cause;
     now.attempt = event.attempt;
     now.sender = Dispatches(event) ? stream_ : old.sender;
+    now.waiter = Dispatches(event) ? waiter_ : old.waiter;
     now.before = follows && IsOpen(old.phase) ? old.before : 0;
     now.wall_ms = event.wall_ms;
     if (event.is_step || event.undoes != 0) now.flow = AsUuid(FlowKeyOf(event.caller, event.flow));
@@ -269,7 +271,7 @@ class ChangesMaker {
   }
 
  private:
-  const std::uint64_t stream_;
+  const std::uint64_t stream_, waiter_;
   ReadRows& rows_;
   Changes changes_;
   std::uint64_t alias_id_ = 0;
@@ -291,7 +293,7 @@ bool BatchWrites::Meet(const Versions& read) const {
 }
 
 std::optional<Changes> ChangesOf(const Plan& plan, const PlanNumbers& numbers, ReadRows& rows) {
-  ChangesMaker maker(numbers.stream, rows);
+  ChangesMaker maker(numbers, rows);
   std::uint64_t id = numbers.first;
   bool has_all = true;
   for (const RowWrite& write : plan.writes) {

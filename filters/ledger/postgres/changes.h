@@ -104,6 +104,7 @@ struct PlanNumbers {
   std::uint64_t stream = 0;
   std::uint64_t first = 0;  // id of its first row
   std::int64_t wall_ms = 0;
+  bool has_waiter = false;  // a client of the stream waits for what it sends
 };
 // Of the plan's rows, whose ids are set. nullopt: `rows` wishes for more.
 std::optional<Changes> ChangesOf(const Plan& plan, const PlanNumbers& numbers, ReadRows& rows);

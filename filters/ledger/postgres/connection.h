@@ -57,6 +57,8 @@ class PgConnection {
   // Text that is no prepared statement, each part for itself: DDL, BEGIN over two rounds.
   std::expected<void, PgFailure> Execute(const std::string& sql);
 
+  // It is of no more use.
+  void GiveUp() { is_lost_ = true; }
   bool is_lost() const { return is_lost_ || PQstatus(connection_.get()) != CONNECTION_OK; }
   int server_version() const { return PQserverVersion(connection_.get()); }
   // To wait for what the server says unasked.

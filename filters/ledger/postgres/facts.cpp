@@ -6,6 +6,7 @@
 #include "filters/ledger/index/key_index.h"
 #include "filters/ledger/model/open_flows.h"
 #include "filters/ledger/rows/event_log.h"
+#include "proxy/base/lease_limits.h"
 #include "proxy/base/limits.h"
 
 namespace recourse {
@@ -151,7 +152,33 @@ VerbFacts::Maybe<AnswerAt::Fact> VerbFacts::Find(const AnswerAt& asked) {
 }
 
 VerbFacts::Maybe<bool> VerbFacts::Find(const OthersWait& asked) {
-  return asked.wait->OthersWaitFor(asked.operation);
+  if (asked.wait->OthersWaitFor(asked.operation)) return true;
+  const auto by = rows_.OfOperation(asked.operation);
+  if (!by) return std::nullopt;
+  const std::uint64_t waiter = by->stored != nullptr ? by->stored->waiter : 0;
+  if (waiter == 0 || waiter == local_.stream || elsewhere_ == nullptr) return false;
+  const StreamSign* const stream = rows_.Stream(waiter);
+  if (stream == nullptr) return std::nullopt;
+  const MonoTime now = local_.clock.Now();
+  using Says = ClientsElsewhere::Says;
+  switch (elsewhere_->Ask(waiter, *stream, now)) {
+    case Says::kLater:
+      later_ = now + limits::kClientsLookedEvery;
+      return std::nullopt;
+    case Says::kNow:
+      later_ = now;
+      return std::nullopt;
+    case Says::kWaits:
+      return true;
+    case Says::kIsGone:
+      return false;
+    case Says::kUnsure:
+      break;
+  }
+  return std::unexpected(Error(ErrorCode::kInProgress,
+                               "an equal call was made at another pod, which does not say whether "
+                               "the client of that one still waits",
+                               Delivery::kUncertain));
 }
 
 VerbFacts::Maybe<std::vector<OpenWritesAt::Open>> VerbFacts::Find(const OpenWritesAt& asked) {

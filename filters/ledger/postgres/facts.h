@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "filters/ledger/lease/clients.h"
 #include "filters/ledger/postgres/changes.h"
 #include "filters/ledger/postgres/read_rows.h"
 #include "filters/ledger/replay_counts.h"
@@ -29,6 +30,8 @@ struct LocalFacts {
   bool is_restored = false;  // the database went back, and nobody has accepted that: begins nothing
   GroupPast past{};
   PgOwnWork work{};
+  std::uint64_t stream = 0;  // of this process
+  OwnClients clients{};
   bool is_taking = false;                // work of a dead process is becoming this one's
   std::shared_ptr<SendPermit> permit{};  // of what its stream begins; null: it needs none
   std::array<std::uint64_t, kQuotaKindCount> quota_refusals{};
@@ -45,11 +48,15 @@ struct LocalFacts {
 // The facts of one verb.
 class VerbFacts {
  public:
-  VerbFacts(LocalFacts& local, bool guesses) : local_(local), rows_(local.opener, guesses) {}
+  // `elsewhere` outlives it; a verb that begins no call has none.
+  VerbFacts(LocalFacts& local, bool guesses, ClientsElsewhere* elsewhere = nullptr)
+      : local_(local), elsewhere_(elsewhere), rows_(local.opener, guesses) {}
 
   // Puts what can be said into `known`; the rest is wished for.
   void Answer(Known& known, const std::vector<Subject>& needs);
   ReadRows& rows() { return rows_; }
+  // When it is to be decided anew, on what is there then; nullopt: nothing has to be awaited.
+  std::optional<MonoTime> later() const { return later_; }
 
  private:
   template <class Fact>
@@ -80,7 +87,9 @@ class VerbFacts {
   std::optional<Error> RefusalOf(const AdmissionOf& asked, std::uint64_t waiting, std::size_t all);
 
   LocalFacts& local_;
+  ClientsElsewhere* const elsewhere_;
   ReadRows rows_;
+  std::optional<MonoTime> later_{};
 };
 
 // How long an approval still stands.

@@ -37,6 +37,9 @@ constexpr PgStatement kFlows{
     "flows",
     "SELECT flow, version, flow_stream, flow_number, phase, cause, steps, has_deadline, opened,"
     " row_stream, row_number FROM flow WHERE flow = ANY($1::uuid[]) AND grp = $2::text"};
+constexpr PgStatement kStreams{"streams_by_number",
+                               "SELECT stream, state = 1, beat FROM stream"
+                               " WHERE stream = ANY($1::bigint[]) AND grp = $2::text"};
 // The events of an operation, and the moves of a flow, each name the one before.
 constexpr PgStatement kHistories{
     "histories",
@@ -99,6 +102,7 @@ void TakeOperation(const PgRows& rows, int row, Fetched& fetched) {
   one.is_alias = (flags & kPgAlias) != 0;
   one.is_tombstone = (flags & kPgTombstone) != 0;
   one.is_placeholder = (flags & kPgPlaceholder) != 0;
+  one.waiter = static_cast<std::uint64_t>(flags) >> kPgWaiterShift;
   one.operation = IdAt(rows, row, 5);
   one.phase = static_cast<Phase>(rows.Int(row, 7));
   one.cause = static_cast<Cause>(rows.Int(row, 8));
@@ -160,6 +164,7 @@ class Reading {
     if (!wishes_.keys.empty()) Add(kByKey, UuidsOf(wishes_.keys, group_), TakeOperations);
     if (!wishes_.operations.empty())
       Add(kByOperation, IdsOf(wishes_.operations, group_), TakeByOperation);
+    if (!wishes_.streams.empty()) Add(kStreams, IdsOf(wishes_.streams, group_), TakeStreams);
     if (!wishes_.rows.empty()) Add(kRowsById, IdsOf(wishes_.rows, group_), TakeRows);
     if (!wishes_.intents.empty()) Add(kIntents, UuidsOf(wishes_.intents, group_), TakeIntents);
     if (!wishes_.flows.empty()) Add(kFlows, UuidsOf(wishes_.flows, group_), TakeFlows);
@@ -188,6 +193,11 @@ class Reading {
   static void TakeRows(const PgRows& rows, Fetched& fetched) {
     for (int row = 0; row < rows.size(); ++row) {
       fetched.rows[rows.Number(row, 0)] = {rows.Number(row, 1), std::string(rows.Bytes(row, 2))};
+    }
+  }
+  static void TakeStreams(const PgRows& rows, Fetched& fetched) {
+    for (int row = 0; row < rows.size(); ++row) {
+      fetched.streams[rows.Number(row, 0)] = {rows.Int(row, 1) != 0, rows.Number(row, 2)};
     }
   }
   static void TakeIntents(const PgRows& rows, Fetched& fetched) {

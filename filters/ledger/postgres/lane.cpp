@@ -16,15 +16,21 @@ namespace {
 constexpr Millis kPgRefusesAfter{1'000};
 constexpr Millis kPgReconnectFirst{20}, kPgReconnectMost{1'000};
 
+// Whose client waits stands in the bits above: only this process takes itself out.
 constexpr PgStatement kMark{
     "mark",
     "UPDATE operation o SET version = o.version + 1,"
-    " flags = CASE WHEN p.read THEN o.flags | 1 ELSE o.flags & ~1 END"
-    " FROM unnest($1::bigint[], $2::bigint[], $3::boolean[]) AS p(id, attempt, read)"
+    " flags = (CASE p.what WHEN 1 THEN o.flags & 15 | 1 WHEN 2 THEN o.flags & 14"
+    " ELSE o.flags & 15 END) | (CASE WHEN p.what = 4 THEN ($4::bigint << 4)::int"
+    " WHEN o.flags >> 4 = $4::bigint THEN 0 ELSE o.flags & ~15 END)"
+    " FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS p(id, attempt, what)"
     " JOIN event f ON f.stream = p.id >> 36 AND f.number = p.id & 68719476735"
-    " WHERE o.grp = f.grp AND o.key = f.key AND f.grp = $4::text AND o.op_stream = p.id >> 36 AND "
+    " WHERE o.grp = f.grp AND o.key = f.key AND f.grp = $5::text AND o.op_stream = p.id >> 36 AND "
     "o.op_number = p.id & 68719476735"
     " AND o.attempt = p.attempt"};
+
+// A mark that another process's row stands in the way of is written again so often at once.
+constexpr int kMarkTries = 3;
 
 }  // namespace
 
@@ -88,6 +94,18 @@ Result<void> PgLane::Submit(Request request, std::size_t queue_max, bool begins)
   return {};
 }
 
+bool PgLane::Note(const PgMark& mark, std::size_t queue_max) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_stopping_ || new_marks_.size() >= queue_max) return false;
+    new_marks_.push_back(mark);
+    if (marks_due_) return true;
+    marks_due_ = clock_.Now() + limits::kAnsweredFlush;
+  }
+  wake_.notify_one();
+  return true;
+}
+
 void PgLane::Run() {
   NameThread("recourse-lane");
   while (WaitForWork()) Work();
@@ -95,18 +113,18 @@ void PgLane::Run() {
 }
 
 bool PgLane::WaitForWork() {
-  Millis longest = lists_.PollsIn();
-  if (marks_due_) {
-    longest = std::min(longest, std::chrono::ceil<Millis>(*marks_due_ - clock_.Now()));
-  }
+  Millis longest = std::min(lists_.PollsIn(), batches_.DueIn());
   if (reconnect_after_ > Millis(0)) longest = std::min(longest, reconnect_after_);
   if (store_.is_connected()) {
     longest = std::min(longest, std::chrono::ceil<Millis>(lease_.BeatIn(is_taking_)));
   }
   std::unique_lock lock(mutex_);
+  if (marks_due_) {
+    longest = std::min(longest, std::chrono::ceil<Millis>(*marks_due_ - clock_.Now()));
+  }
   // While the database is away what comes is heard, but waits for the next try.
-  const auto has_work = [this] {
-    const bool is_asked = !queue_.empty() || counts_work_;
+  const auto has_work = [this, has_marks = marks_due_.has_value()] {
+    const bool is_asked = !queue_.empty() || counts_work_ || (marks_due_ && !has_marks);
     return is_stopping_ || (is_asked && reconnect_after_ == Millis(0));
   };
   if (longest == Millis::max()) {
@@ -126,12 +144,8 @@ void PgLane::Sort(Request request) {
     lists_.Add(*join);
   } else if (auto* const list = std::get_if<PgListWait>(&request)) {
     lists_.Add(*list);
-  } else if (auto* const note = std::get_if<std::shared_ptr<PgNoteWait>>(&request)) {
-    batches_.Add(std::move(*note));
   } else {
-    const auto& answered = std::get<PgAnswered>(request);
-    marks_[answered.attempt.operation] = answered;
-    if (!marks_due_) marks_due_ = clock_.Now() + limits::kAnsweredFlush;
+    batches_.Add(std::move(std::get<std::shared_ptr<PgNoteWait>>(request)));
   }
 }
 
@@ -151,17 +165,21 @@ void PgLane::Work() {
 }
 
 void PgLane::Serve() {
-  const bool marks_are_due = marks_due_ && *marks_due_ <= clock_.Now();
-  const bool is_asked = !batches_.is_empty() || lists_.has_new();
-  // What is asked behind a mark finds it.
-  if (!marks_.empty() && (marks_are_due || is_asked) && !FlushMarks()) return;
-  while (!batches_.is_empty()) {
-    if (!batches_.Commit()) return;
+  const bool marks_are_due = [this] {
+    const std::lock_guard lock(mutex_);
+    return marks_due_ && *marks_due_ <= clock_.Now();
+  }();
+  // What is asked behind a mark finds it, and so does who has seen the batch behind it.
+  if ((marks_are_due || lists_.has_new()) && !FlushMarks()) return;
+  while (batches_.DueIn() <= Millis(0)) {
+    if (!FlushMarks() || !batches_.Commit()) return;
     Publish();
     jobs_.Post();
     batches_.TellNotes();
   }
-  if (IsBeatDue() && !(lease_.CountWork(is_taking_) && batches_.Commit(true))) return;
+  if (IsBeatDue() && !(lease_.CountWork(is_taking_) && FlushMarks() && batches_.Commit(true))) {
+    return;
+  }
   (void)lists_.Serve(batches_.TakeChanged());
 }
 
@@ -199,21 +217,67 @@ void PgLane::NoteAway() {
   if (!away_since_) away_since_ = clock_.Now();
 }
 
+std::vector<PgMark> PgLane::TakeMarks() {
+  const auto news = local_.clients.Look(clock_.Now());
+  {
+    const std::lock_guard lock(mutex_);
+    for (const PgMark& mark : new_marks_) marks_[mark.attempt.operation] = mark;
+    new_marks_.clear();
+    marks_due_.reset();
+  }
+  std::vector<PgMark> marks;
+  for (const auto& [operation, mark] : marks_) marks.push_back(mark);
+  const auto add = [&](const std::vector<AttemptId>& those, PgMark::What what) {
+    for (const AttemptId& one : those) {
+      if (!marks_.contains(one.operation)) marks.push_back({one, what});
+    }
+  };
+  add(news.left, PgMark::What::kLeft);
+  add(news.joined, PgMark::What::kJoined);
+  return marks;
+}
+
+// False: the database is away. Others take the next batch for a sign that this has been written.
 bool PgLane::FlushMarks() {
-  PgArray ids(PgArray::Of::kInt), attempts(PgArray::Of::kInt), read(PgArray::Of::kBool);
-  for (const auto& [operation, answered] : marks_) {
-    ids.Int(static_cast<std::int64_t>(operation));
-    attempts.Int(answered.attempt.attempt);
-    read.Bool(answered.is_read);
+  const std::vector<PgMark> marks = TakeMarks();
+  if (marks.empty()) return true;
+  if (!Write(marks)) {
+    const std::lock_guard lock(mutex_);
+    if (!marks_.empty()) marks_due_ = clock_.Now() + limits::kAnsweredFlush;
+    return false;
+  }
+  for (const PgMark& mark : marks) {
+    if (mark.what == PgMark::What::kJoined) {
+      local_.clients.ToldOf(mark.attempt.operation);
+    } else {
+      local_.clients.Forget(mark.attempt.operation);
+    }
+  }
+  marks_.clear();
+  return true;
+}
+
+bool PgLane::Write(const std::vector<PgMark>& marks) {
+  PgArray ids(PgArray::Of::kInt), attempts(PgArray::Of::kInt), what(PgArray::Of::kInt);
+  for (const PgMark& mark : marks) {
+    ids.Int(AsInt(mark.attempt.operation));
+    attempts.Int(mark.attempt.attempt);
+    what.Int(static_cast<std::int64_t>(mark.what));
   }
   PgArguments arguments;
-  for (const PgArray* const array : {&ids, &attempts, &read}) array->AppendTo(arguments);
+  for (const PgArray* const array : {&ids, &attempts, &what}) array->AppendTo(arguments);
+  arguments.Int(AsInt(store_.stream()));
   arguments.Bytes(options_.store.group);
-  store_.connection().Queue(kMark, arguments);
-  if (!store_.connection().Run() && !store_.is_connected()) return false;
-  marks_.clear();
-  marks_due_.reset();
-  return true;
+  for (int tries = 0; tries < kMarkTries; ++tries) {
+    store_.connection().Queue(kMark, arguments);
+    const auto done = store_.connection().Run();
+    if (done) return true;
+    if (!store_.is_connected()) return false;
+    Log(LogLevel::kWarn, "the ledger's database refuses to note whose clients were answered",
+        {{"sqlstate", done.error().sqlstate}, {"reason", done.error().text}});
+  }
+  store_.connection().GiveUp();
+  return false;
 }
 
 void PgLane::Shutdown() {
@@ -221,7 +285,7 @@ void PgLane::Shutdown() {
   lists_.GiveUp();
   lists_.EndJoins();
   // Forgetting the last marks errs towards replay.
-  if (!marks_.empty() && store_.is_connected()) (void)FlushMarks();
+  if (store_.is_connected()) (void)FlushMarks();
   lease_.HandOver();
   jobs_.Post();
 }

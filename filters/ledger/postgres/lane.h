@@ -34,10 +34,12 @@ class PgLane {
   // Connects and begins a stream. Once, before anything else. Fails with a line for people.
   std::expected<void, std::string> Start();
 
-  using Request = std::variant<std::unique_ptr<PgVerb>, JoinWait*, PgListWait,
-                               std::shared_ptr<PgNoteWait>, PgAnswered>;
+  using Request =
+      std::variant<std::unique_ptr<PgVerb>, JoinWait*, PgListWait, std::shared_ptr<PgNoteWait>>;
   // Thread-safe. `begins`: it can be refused at once while the database is away.
   Result<void> Submit(Request request, std::size_t queue_max, bool begins = false);
+  // The newest of an operation counts. Thread-safe. False: there is no room.
+  bool Note(const PgMark& mark, std::size_t queue_max);
   std::uint64_t stream() const { return stream_; }  // thread-safe
   GroupPast past() const { return past_; }
   // While something of a dead process is being taken over this one is watched, and from then on
@@ -64,6 +66,8 @@ class PgLane {
   bool IsReady();
   void NoteAway();
   bool FlushMarks();
+  std::vector<PgMark> TakeMarks();
+  bool Write(const std::vector<PgMark>& marks);
   void Shutdown();
   void Publish();
 
@@ -79,9 +83,8 @@ class PgLane {
   PgBatches batches_;
   PgLists lists_;
   std::vector<Request> taken_;
-  std::map<std::uint64_t, PgAnswered> marks_;  // by operation
-  std::optional<MonoTime> marks_due_;
-  Millis reconnect_after_{};  // not 0: the database is away
+  std::map<std::uint64_t, PgMark> marks_;  // by operation
+  Millis reconnect_after_{};               // not 0: the database is away
   bool is_away_told_ = false;
 
   GroupPast past_;  // constant after Start()
@@ -91,6 +94,8 @@ class PgLane {
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::vector<Request> queue_;            // guarded by mutex_
+  std::vector<PgMark> new_marks_;         // guarded by mutex_
+  std::optional<MonoTime> marks_due_;     // guarded by mutex_; unset: there is none
   bool counts_work_ = false;              // guarded by mutex_
   bool is_stopping_ = false;              // guarded by mutex_
   std::optional<MonoTime> away_since_{};  // guarded by mutex_

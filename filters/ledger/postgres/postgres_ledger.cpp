@@ -253,11 +253,11 @@ Task<Result<std::vector<FlowState>>> PostgresLedger::OwnFlows(std::uint64_t afte
 
 // A mark that finds no room is forgotten, which errs towards replay.
 void PostgresLedger::MarkAnswered(AttemptId answered) {
-  (void)lane_.Submit(PgAnswered{answered, true}, limits::kLedgerQueueMax);
+  (void)lane_.Note({answered, PgMark::What::kRead}, limits::kLedgerQueueMax);
 }
 
 void PostgresLedger::MarkUnread(AttemptId answered) {
-  (void)lane_.Submit(PgAnswered{answered, false}, kPgRecordQueueMax);
+  (void)lane_.Note({answered, PgMark::What::kUnread}, kPgRecordQueueMax);
 }
 
 Result<void> PostgresLedger::RecordPolicy(const PolicyChange& change) {

@@ -83,6 +83,7 @@ void Wishes::Add(const Wishes& more) {
   Join(more.histories, histories);
   Join(more.operations, operations);
   Join(more.rows, rows);
+  Join(more.streams, streams);
   open_writes = open_writes || more.open_writes;
   claims = claims || more.claims;
 }
@@ -108,6 +109,7 @@ void ReadRows::Take(const Fetched& fetched) {
   take(fetched.versions.flows, wishes_.flows, fetched_.versions.flows);
   take(fetched.histories, wishes_.histories, fetched_.histories);
   take(fetched.rows, wishes_.rows, fetched_.rows);
+  take(fetched.streams, wishes_.streams, fetched_.streams);
   for (const Uuid& key : wishes_.keys) {
     const std::uint64_t last = fetched_.versions.operations[key].last_event;
     const auto row = fetched.rows.find(last);
@@ -154,6 +156,13 @@ const StoredRow* ReadRows::Row(std::uint64_t row) {
   const auto found = fetched_.rows.find(row);
   if (found != fetched_.rows.end()) return &found->second;
   wishes_.rows.insert(row);
+  return nullptr;
+}
+
+const StreamSign* ReadRows::Stream(std::uint64_t stream) {
+  const auto found = fetched_.streams.find(stream);
+  if (found != fetched_.streams.end()) return &found->second;
+  wishes_.streams.insert(stream);
   return nullptr;
 }
 

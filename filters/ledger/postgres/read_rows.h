@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "filters/ledger/lease/clients.h"
 #include "filters/ledger/postgres/connection.h"
 #include "filters/ledger/postgres/stored.h"
 #include "filters/ledger/rules/known.h"
@@ -20,12 +21,12 @@ namespace recourse {
 // What a verb lacks.
 struct Wishes {
   std::set<Uuid> keys, intents, flows, histories;
-  std::set<std::uint64_t> operations, rows;
+  std::set<std::uint64_t> operations, rows, streams;
   bool open_writes = false, claims = false;
 
   bool empty() const {
     return keys.empty() && intents.empty() && flows.empty() && histories.empty() &&
-           operations.empty() && rows.empty() && !open_writes && !claims;
+           operations.empty() && rows.empty() && streams.empty() && !open_writes && !claims;
   }
   void Add(const Wishes& more);
 };
@@ -35,6 +36,7 @@ struct Fetched {
   Versions versions;
   std::map<std::uint64_t, std::optional<Uuid>> keys_of;  // of operations
   std::map<std::uint64_t, StoredRow> rows;
+  std::map<std::uint64_t, StreamSign> streams;
   std::map<Uuid, std::vector<StoredRow>> histories;        // rows of a flow's name, in their order
   std::optional<std::vector<std::uint64_t>> open, claims;  // operations
 };
@@ -66,6 +68,7 @@ class ReadRows {
   const StoredIntent* Intent(const Digest& digest);
   const StoredFlow* Flow(const Digest& key);
   const StoredRow* Row(std::uint64_t row);
+  const StreamSign* Stream(std::uint64_t stream);
   // Operations that may be open, and that may wait for a human. nullptr: wished for.
   const std::vector<std::uint64_t>* OpenWrites();
   // Whether that mark was an earlier one when it was read before them.

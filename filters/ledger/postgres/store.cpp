@@ -185,7 +185,7 @@ std::expected<void, std::string> PgStore::BeginStream() {
   local_.past.has_shared_secret = done->back().Int(0, 2) != 0;
   stream_was_ = true;
   local_.is_restored = done->front().Int(0, 0) != 0;
-  stream_ = stream;
+  stream_ = local_.stream = stream;
   head_ = first;
   chain_ = chain;
   TidyStreams();
@@ -312,7 +312,9 @@ void PgStore::Encode(std::vector<PlannedRows>& plans, const std::vector<NoteRow>
       note(row, {RowKind::kPolicy, id, 1, local_.WallMs(), built.chain});
     });
   }
-  built.left = built.open.size() + local_.work.SizeAfter(built.work) + (local_.is_taking ? 1 : 0);
+  // Of whom others await a word he is watched, too.
+  const bool is_asked = local_.is_taking || !local_.clients.empty();
+  built.left = built.open.size() + local_.work.SizeAfter(built.work) + (is_asked ? 1 : 0);
 }
 
 void PgStore::Track(const PlannedRows& planned, Built& built) {

@@ -30,6 +30,8 @@ inline Digest DigestOfUuid(const Uuid& uuid) {
 
 // Flags of a row of `operation`.
 inline constexpr int kPgAnswered = 1, kPgAlias = 2, kPgTombstone = 4, kPgPlaceholder = 8;
+// Above them: a stream.
+inline constexpr int kPgWaiterShift = 4;
 
 // `version` of each is raised by whoever changes it, and 0 where there is no such row: what a
 // decision has read is what it stands on.
@@ -44,13 +46,16 @@ struct StoredOperation {
   Cause cause = Cause::kNone;
   std::uint16_t attempt = 0;
   std::uint64_t sender = 0;  // the stream that sends it
+  std::uint64_t waiter =
+      0;  // the stream whose client waits for it, as far as that has told; 0: none
   std::uint64_t before = 0;  // the operation that stood for its intent
   std::int64_t wall_ms = 0;  // of its last event
   std::optional<Uuid> flow{};
 };
 inline int PgFlagsOf(const StoredOperation& row) {
   return (row.is_answered ? kPgAnswered : 0) | (row.is_alias ? kPgAlias : 0) |
-         (row.is_tombstone ? kPgTombstone : 0) | (row.is_placeholder ? kPgPlaceholder : 0);
+         (row.is_tombstone ? kPgTombstone : 0) | (row.is_placeholder ? kPgPlaceholder : 0) |
+         (static_cast<int>(row.waiter) << kPgWaiterShift);
 }
 struct StoredIntent {
   std::int64_t version = 0;

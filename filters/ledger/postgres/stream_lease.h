@@ -40,7 +40,8 @@ class PgStreamLease {
     SendGuard guard{watchdog};
   };
   bool has_open() const {
-    return !store_.open().empty() || local_.work.size() > 0 || local_.is_taking;
+    return !store_.open().empty() || local_.work.size() > 0 || local_.is_taking ||
+           !local_.clients.empty();
   }
 
   LocalFacts& local_;

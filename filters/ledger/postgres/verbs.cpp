@@ -8,7 +8,10 @@ Job Wake(Wait* wait) {
   return [wait] { wait->done.Set(true); };
 }
 
-Event& FirstEvent(Plan& plan) { return std::get<EventWrite>(plan.writes.front()).event; }
+template <class AnyPlan>
+auto& FirstEvent(AnyPlan& plan) {
+  return std::get<EventWrite>(plan.writes.front()).event;
+}
 
 }  // namespace
 
@@ -40,6 +43,19 @@ Job PgBegin::Succeed() {
   return Wake(wait_);
 }
 
+// Where only a retry is the same call, others ask whether this one is over.
+std::optional<GroupClient> PgBegin::client() const {
+  if (abandoned_) return abandoned_client_;
+  const bool asks = call_->is_retry_only || call_->across_traces != AcrossTraces::kNever;
+  if (call_->wait == nullptr || !asks || planned_->waits_for == 0) return std::nullopt;
+  auto table = call_->wait->table();
+  if (table == nullptr) return std::nullopt;
+  const bool begins = planned_->writes_event;
+  const std::uint16_t attempt =
+      begins ? FirstEvent(planned_->plan).attempt : planned_->begun.event.attempt;
+  return GroupClient{{planned_->waits_for, attempt}, !begins, std::move(table)};
+}
+
 Job PgBegin::Fail(const Error& error) {
   const bool may_have_effect = planned_ && planned_->may_have_effect;
   wait_->result = std::unexpected(
@@ -49,6 +65,7 @@ Job PgBegin::Fail(const Error& error) {
 
 void PgBegin::Abandon() {
   const Event& event = FirstEvent(planned_->plan);
+  abandoned_client_ = client();
   abandoned_ = AttemptId{event.phase == Phase::kDispatching ? event.operation : 0, event.attempt};
 }
 

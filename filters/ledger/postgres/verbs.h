@@ -29,7 +29,7 @@ class PgVerb {
   // Forgets what was decided, and what was read.
   void Restart(LocalFacts& local, bool guesses) {
     local_ = &local;
-    facts_.emplace(local, guesses);
+    facts_.emplace(local, guesses, &elsewhere_);
     known_ = Known();
     Reset();
   }
@@ -56,8 +56,11 @@ class PgVerb {
   // Its waiter has been told that it did not happen. If it did, what it began was not sent.
   virtual void Abandon() {}
   virtual std::optional<AttemptId> abandoned() const { return std::nullopt; }
+  // Of what was decided: who waits for it, if others are to know that.
+  virtual std::optional<GroupClient> client() const { return std::nullopt; }
 
   MonoTime since{};  // it waits
+  MonoTime due{};    // when it is decided, but for now
   int rounds = 0;    // so often it has lost
 
  protected:
@@ -67,6 +70,7 @@ class PgVerb {
 
  private:
   LocalFacts* local_ = nullptr;
+  ClientsElsewhere elsewhere_;
   std::optional<VerbFacts> facts_;
   Known known_;
 };
@@ -90,6 +94,7 @@ class PgBegin final : public PgVerb {
   }
   void Abandon() override;
   std::optional<AttemptId> abandoned() const override { return abandoned_; }
+  std::optional<GroupClient> client() const override;
   // Only what is new may be guessed.
   bool may_guess() const {
     return wait_->operation.approved == 0 && !wait_->operation.passes_fence;
@@ -106,6 +111,7 @@ class PgBegin final : public PgVerb {
   std::optional<BeginRule> rule_;
   std::optional<BeginPlan> planned_;
   std::optional<AttemptId> abandoned_;
+  std::optional<GroupClient> abandoned_client_;
 };
 
 template <class Asked, class Given>

@@ -45,9 +45,15 @@ struct PgNoteWait {
   std::promise<Result<void>> promise{};
 };
 
-struct PgAnswered {
+struct PgMark {
   AttemptId attempt;
-  bool is_read = true;
+  enum class What : std::uint8_t {
+    kRead = 1,  // its client has had the answer
+    kUnread,    // that was a mistake
+    kLeft,      // its client has left
+    kJoined,    // a client of this process waits for it from now on
+  };
+  What what = What::kRead;
 };
 
 // Results on their way back to those who wait: one Post per executor, as it wakes a thread.

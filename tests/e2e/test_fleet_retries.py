@@ -1,0 +1,138 @@
+"""Calls that only a retry repeats, at two pods of one ledger: the second pod tells them apart by
+what the first one's client did, as one process would."""
+
+import contextlib
+import json
+import threading
+
+import pytest
+
+from support import plans, rawhttp
+from support.postgres import SERVER_PROGRAMS, Postgres
+from support.recourse import run_cli
+from support.waiting import wait_until
+from test_fleet import Pods, stream_of
+from test_flow_commands import trace_of
+
+
+@pytest.fixture(scope="module")
+def postgres():
+    with Postgres(settings=plans.SETTINGS, programs=SERVER_PROGRAMS) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def pods(double, postgres, tmp_path_factory):
+    url = postgres.database()
+    assert run_cli("ledger", "migrate", "--ledger", url).returncode == 0
+    policy = Pods.policy(double, f'{{ url: "{url}", group: shop/checkout }}').replace(
+        "/notes/{token}\n", "/notes/{token}\n    hold: 6s\n", 1)
+    with Pods(tmp_path_factory.mktemp("pods"), double, url, policy=policy) as running:
+        yield running
+        for pod in (running.a, running.b):
+            assert pod.running(), pod.stderr()[-4000:]
+            assert pod.verify()["ok"]
+
+
+@pytest.fixture(params=["no trace", "other trace"])
+def fields(request, token):
+    """Of the first call, and of the second."""
+    if request.param == "no trace":
+        return [{}, {}]
+    return [rawhttp.traced(trace_of(f"{token}{nth}")) for nth in (1, 2)]
+
+
+class Calls:
+    """Two equal ones; the backend holds its answer to the first back."""
+
+    def __init__(self, pods, token, fields, kind="notes", gated=True):
+        self.pods, self.token, self.fields = pods, token, fields
+        self.path, self.double = f"/{kind}/{token}", pods.double
+        if gated:
+            self.double.script("POST", self.path, ["read", "execute", {"gate": token}, "answer"], 1)
+
+    def make(self, pod, nth):
+        return rawhttp.call(pod.port, "POST", self.path, headers=self.fields[nth],
+                            body={"client_ref": self.token})
+
+    def begin(self, pod):
+        """The first one, over a connection that is given back."""
+        client = rawhttp.Connection(pod.port)
+        fields = {**self.fields[0], "Content-Type": "application/json"}
+        body = json.dumps({"client_ref": self.token}).encode()
+        client.send(rawhttp.render("POST", self.path, "shop.test", fields, body))
+        self.double.await_effects(self.path)
+        return client
+
+    def effects(self):
+        return len(self.double.effects(self.path))
+
+    def open(self):
+        self.double.open_gate(self.token)
+
+
+def test_a_call_while_the_client_of_an_equal_one_waits_is_another(pods, token, fields):
+    calls = Calls(pods, token, fields)
+    with calls.begin(pods.a) as first:
+        second = calls.make(pods.b, 1)
+        assert second.status == 201 and not second.replayed, second
+        assert calls.effects() == 2
+        calls.open()
+        answer = first.response("POST")
+        assert answer.status == 201 and answer.body != second.body
+
+
+@pytest.mark.parametrize("noted", [False, True])
+def test_a_call_after_an_equal_one_was_answered_is_another(pods, token, fields, noted, postgres):
+    calls = Calls(pods, token, fields, gated=False)
+    first = calls.make(pods.a, 0)
+    if noted:
+        wait_until(lambda: postgres.sql(pods.url, "SELECT sum(1 - (flags & 1)) FROM operation"
+                                                  " WHERE phase = 7").strip() == "0")
+    second = calls.make(pods.b, 1)
+    assert second.status == 201 and not second.replayed, second
+    assert calls.effects() == 2 and first.body != second.body
+
+
+@pytest.mark.parametrize("ends", ["later", "before"])
+def test_a_call_after_the_client_of_an_equal_one_has_left_is_its_retry(pods, token, fields, ends):
+    calls = Calls(pods, token, fields)
+    calls.begin(pods.a).reset()
+    if ends == "later":
+        told = calls.make(pods.b, 1)
+        assert told.status == 409 and told.outcome == "pending" and calls.effects() == 1, told
+    calls.open()
+    answer = calls.make(pods.b, 1)
+    assert answer.status == 201 and calls.effects() == 1, answer
+
+
+def test_a_call_while_a_retry_waits_at_another_pod_is_another(pods, token, fields, postgres):
+    calls = Calls(pods, token, fields)
+    calls.begin(pods.a).reset()
+    answers = []
+    retry = threading.Thread(target=lambda: answers.append(calls.make(pods.b, 1)))
+    retry.start()
+    at_b = stream_of(rawhttp.call(pods.b.port, "POST", f"/notes/{token}-b"))
+    waiting = f"SELECT count(*) FROM operation WHERE phase = 5 AND flags >> 4 = {at_b}"
+    wait_until(lambda: postgres.sql(pods.url, waiting).strip() == "1")
+    calls.fields[1] = calls.fields[1] and rawhttp.traced(trace_of(f"{token}3"))
+    other = calls.make(pods.a, 1)
+    assert other.status == 201 and not other.replayed and calls.effects() == 2, other
+    calls.open()
+    retry.join(20)
+    assert answers[0].status in (201, 409) and calls.effects() == 2, answers
+
+
+def test_a_call_after_the_pod_of_an_equal_one_died_is_its_retry(double, postgres, tmp_path, token,
+                                                                fields):
+    url = postgres.database()
+    assert run_cli("ledger", "migrate", "--ledger", url).returncode == 0
+    with Pods(tmp_path, double, url) as pods:
+        calls = Calls(pods, token, fields, "placed")
+        with calls.begin(pods.a), contextlib.suppress(OSError, rawhttp.Cut):
+            pods.a.kill()
+            told = calls.make(pods.b, 1)
+            assert told.status in (200, 201, 409) and calls.effects() == 1, told
+        calls.open()
+        wait_until(lambda: calls.make(pods.b, 1).outcome == "executed")
+        assert calls.effects() == 1
