@@ -48,8 +48,8 @@ MUTANTS = (
     Mutant(
         "overwritten-replayed", "the answer of a PUT is replayed only while its effect stands",
         "filters/ledger/rules/begin_lookup.cpp",
-        "  lookup.key_is_superseded = *key_is_superseded;",
-        "  lookup.key_is_superseded = *key_is_superseded && lookup.key_is_superseded;",
+        "  lookup.key_ended = *key_ended;",
+        "  lookup.key_ended = std::min(*key_ended, lookup.key_ended);",
     ),
     Mutant(
         "sent-before-durable", "nothing is sent before it is remembered",

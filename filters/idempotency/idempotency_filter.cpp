@@ -418,7 +418,7 @@ Task<std::optional<Outcome>> IdempotencyFilter::AfterJoin(RequestContext& contex
       co_return std::nullopt;
     }
     // Whoever waited for it has part in its one effect, and makes no other.
-    if (event.stands.is_over && MaySee(call.principal, event)) {
+    if (IsSuperseded(event) && MaySee(call.principal, event)) {
       co_return LocalOutcome(MakeProblem(ErrorCode::kSuperseded,
                                          EarlierCallDetail(ErrorCode::kSuperseded, event),
                                          FactsOfEvent(event)));

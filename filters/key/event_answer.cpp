@@ -1,6 +1,7 @@
 #include "filters/key/event_answer.h"
 
 #include "filters/ledger/model/row_id.h"
+#include "filters/ledger/model/standing_notes.h"
 #include "proxy/base/json/json_object.h"
 #include "proxy/base/limits.h"
 
@@ -130,7 +131,7 @@ std::string EarlierCallDetail(ErrorCode refusal, const Event& earlier) {
     case ErrorCode::kCompensated:
       return "the effect of " + call + " was undone";
     case ErrorCode::kSuperseded:
-      return call + " was executed, and a later write has changed what it did";
+      return call + " was executed, and a later write has changed what it did, or may have";
     case ErrorCode::kQuotaExceeded:
       return call + " was refused, and is repeated too often";
     default:
@@ -258,5 +259,7 @@ bool MayStandNoMore(const Event& event) {
   return event.stands.kind != WriteKind::kNone && !event.stands.is_named &&
          StatusOf(event.phase) == Status::kSuccess;
 }
+
+bool IsSuperseded(const Event& event) { return event.stands.is_over || IsInDoubt(event.stands); }
 
 }  // namespace recourse

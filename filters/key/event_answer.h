@@ -56,5 +56,7 @@ bool IsFinalWord(const Event& event);
 
 // Of what somebody waited for: another write may have come while it ran.
 bool MayStandNoMore(const Event& event);
+// It did, or may have, as far as its row knows.
+bool IsSuperseded(const Event& event);
 
 }  // namespace recourse

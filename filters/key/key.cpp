@@ -21,7 +21,8 @@ DerivedKey UnkeyedPart(const KeyInputs& inputs) {
   derived.principal = PrincipalOf(inputs.secret, inputs.caller, inputs.principal,
                                   inputs.request.headers, inputs.query, inputs.verified_field);
   if (inputs.body.call_name.empty()) {
-    derived.resource = ResourceOf(inputs.secret, inputs.backend, inputs.path, inputs.query);
+    derived.resource = ResourceOf(inputs.secret, inputs.backend, inputs.path, inputs.query,
+                                  TenantMark(inputs.secret, inputs.request.headers));
   }
   return derived;
 }
@@ -112,6 +113,7 @@ DerivedKey UniqueKey(const KeyInputs& inputs, const std::string& nonce) {
     derived.stands.kind = KindOfMethod(inputs.request.method);
     derived.stands.is_named = true;
     derived.stands.members = Members::kUnknown;
+    AddNotes(inputs, derived.stands);
   }
   return derived;
 }

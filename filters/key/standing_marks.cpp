@@ -6,6 +6,9 @@
 
 #include "filters/call/redirect.h"
 #include "filters/key/canonical_args.h"
+#include "filters/key/dry_run.h"
+#include "filters/ledger/model/standing_notes.h"
+#include "policy/model/principal.h"
 #include "policy/uri/opposites.h"
 #include "policy/uri/path.h"
 #include "proxy/base/json/json_canonical.h"
@@ -18,9 +21,21 @@ constexpr std::string_view kActionVersion = "recourse-action-1";
 constexpr std::string_view kCallVersion = "recourse-call-1";
 constexpr std::string_view kToolVersion = "recourse-tool-1";
 constexpr std::string_view kMemberVersion = "recourse-member-1";
+constexpr std::string_view kTenantVersion = "recourse-tenants-1";
+constexpr std::string_view kContentVersion = "recourse-content-1";
 
 // Verbs of one name that are looked at; hardly any has two.
 constexpr int kVerbsMax = 2;
+
+// Of the members of an undo request so many are noted, or none.
+constexpr std::size_t kUndoMembersMax = 4;
+constexpr int kTakenOnStatus = 202;
+
+// As text; empty: there are none, as in the marks of earlier versions.
+std::string TextOf(std::uint64_t tenants) {
+  if (tenants == 0) return {};
+  return std::string(reinterpret_cast<const char*>(&tenants), sizeof tenants);
+}
 
 void AddMark(std::vector<Mark>& marks, const Digest& digest) {
   if (marks.size() < kMarksMax) marks.push_back(MarkOf(digest));
@@ -61,6 +76,7 @@ NamedAction ActionOf(const KeyInputs& inputs) {
 // A verb of the name leaves a mark, and those of its opposites on the same thing end it.
 // `arguments`: OtherArguments; empty: not made yet.
 void AddActions(const KeyInputs& inputs, std::string arguments, Standing& stands) {
+  const std::uint64_t tenants = NoteIn(stands, NoteKind::kTenants).value_or(0);
   NamedAction action = ActionOf(inputs);
   int verbs = 0;
   for (std::string& word : action.words) {
@@ -71,6 +87,7 @@ void AddActions(const KeyInputs& inputs, std::string arguments, Standing& stands
     std::string thing;
     for (const std::string& each : action.words) AppendPart(thing, each);
     word = verb;
+    if (tenants != 0) AppendPart(thing, TextOf(tenants));
     const Sha256Sum done =
         inputs.secret.Begin({kActionVersion, inputs.backend, action.parent, thing, arguments});
     AddMark(stands.leaves, inputs.secret.OfPartBehind(done, verb));
@@ -81,8 +98,9 @@ void AddActions(const KeyInputs& inputs, std::string arguments, Standing& stands
 }
 
 Digest ToolMark(const HmacKey& secret, const std::string& tool,
-                const std::vector<std::string>& names, const Pairs& captures, bool& has_all) {
-  std::string values;
+                const std::vector<std::string>& names, const Pairs& captures, std::uint64_t tenants,
+                bool& has_all) {
+  std::string values = TextOf(tenants);
   has_all = true;
   for (const std::string& name : names) {
     const auto found = std::ranges::find(captures, name, &Pairs::value_type::first);
@@ -96,24 +114,25 @@ Digest ToolMark(const HmacKey& secret, const std::string& tool,
 // As `superseded_by` says.
 void AddTools(const KeyInputs& inputs, Standing& stands) {
   stands.by_others = inputs.tool.superseded_by_others;
+  const std::uint64_t tenants = NoteIn(stands, NoteKind::kTenants).value_or(0);
+  const auto mark = [&](const std::string& tool, const std::vector<std::string>& captures,
+                        bool& has_all) {
+    return ToolMark(inputs.secret, tool, captures, inputs.captures, tenants, has_all);
+  };
   bool has_all = true;
   if (inputs.tool.supersedes_others) {
     std::vector<std::string> names;
     for (const auto& capture : inputs.captures) names.push_back(capture.first);
     std::ranges::sort(names);
-    AddMark(stands.leaves, ToolMark(inputs.secret, inputs.tool_name, {}, inputs.captures, has_all));
-    if (!names.empty()) {
-      AddMark(stands.leaves,
-              ToolMark(inputs.secret, inputs.tool_name, names, inputs.captures, has_all));
-    }
+    AddMark(stands.leaves, mark(inputs.tool_name, {}, has_all));
+    if (!names.empty()) AddMark(stands.leaves, mark(inputs.tool_name, names, has_all));
   }
+  const std::size_t declared = inputs.tool.superseded_by.size();
+  if (declared > 0) stands.ended_by.push_back(NoteOf(NoteKind::kDeclared, declared));
   for (const EndingTool& ending : inputs.tool.superseded_by) {
-    const Digest of_same =
-        ToolMark(inputs.secret, ending.name, ending.captures, inputs.captures, has_all);
+    const Digest of_same = mark(ending.name, ending.captures, has_all);
     bool is_whole = true;
-    AddMark(
-        stands.ended_by,
-        has_all ? of_same : ToolMark(inputs.secret, ending.name, {}, inputs.captures, is_whole));
+    AddMark(stands.ended_by, has_all ? of_same : mark(ending.name, {}, is_whole));
   }
 }
 
@@ -123,38 +142,62 @@ std::uint32_t Short(const Digest& digest) {
   return value;
 }
 
+MemberDigest MemberOf(const HmacKey& secret, const Json::Member& member) {
+  const auto& [name, value] = member;
+  const std::string text = CanonicalJson(value);
+  return {Short(secret.OfParts({kMemberVersion, name})),
+          Short(secret.OfParts({kMemberVersion, name, text}))};
+}
+
 void AddMembers(const KeyInputs& inputs, Standing& stands) {
   const CallBody& body = inputs.body;
   if (body.form != BodyForm::kJson || body.json.kind != Json::Kind::kObject) return;
   stands.members = Members::kUnknown;
   if (body.json.members.size() > kMembersMax) return;
   stands.members = Members::kListed;
-  for (const auto& [name, value] : body.json.members) {
-    const std::string text = CanonicalJson(value);
-    stands.values.push_back({Short(inputs.secret.OfParts({kMemberVersion, name})),
-                             Short(inputs.secret.OfParts({kMemberVersion, name, text}))});
+  for (const auto& member : body.json.members) {
+    stands.values.push_back(MemberOf(inputs.secret, member));
   }
+}
+
+bool IsEmptyBody(const CallBody& body, const std::string& raw) {
+  return raw.empty() || (body.form == BodyForm::kJson && body.json.kind == Json::Kind::kObject &&
+                         body.json.members.empty());
+}
+
+// Tells one request to a resource from another one there.
+std::uint64_t ContentOf(const HmacKey& secret, const std::string& method, const CallBody& body,
+                        const std::string& raw) {
+  std::string text;
+  if (!IsEmptyBody(body, raw)) {
+    text = body.form == BodyForm::kJson ? CanonicalJson(body.json) : raw;
+  }
+  const Digest digest = secret.OfParts({kContentVersion, method, text});
+  std::uint64_t content = 0;
+  std::memcpy(&content, digest.data(), sizeof content);
+  return content;
 }
 
 // A call by name, by that and all its arguments.
 Digest CallMark(const HmacKey& secret, const std::string& backend, const CallBody& body,
-                std::string_view arguments) {
-  return secret.OfParts({kCallVersion, backend, body.call_name, arguments});
+                std::uint64_t tenants, std::string_view arguments) {
+  if (tenants == 0) return secret.OfParts({kCallVersion, backend, body.call_name, arguments});
+  return secret.OfParts({kCallVersion, backend, body.call_name, arguments, TextOf(tenants)});
 }
 
-std::optional<Digest> ResourceOfTarget(const HmacKey& secret, const Backend& backend,
+std::optional<Digest> ResourceOfTarget(const HmacKey& secret, const EffectFacts& facts,
                                        std::string_view target) {
   const auto mark = std::min(target.find('?'), target.size());
   std::string scratch;
   const auto form = FormOf(target.substr(0, mark), scratch);
   if (!form) return std::nullopt;
   const Pairs query = mark < target.size() ? ParsePairs(target.substr(mark + 1)) : Pairs();
-  return ResourceOf(secret, backend.name, form->path, query);
+  return ResourceOf(secret, facts.backend.name, form->path, query, facts.tenants);
 }
 
 void AddPlace(const HmacKey& secret, const EffectFacts& facts, std::string_view target,
               Transition& transition) {
-  const auto resource = ResourceOfTarget(secret, facts.backend, target);
+  const auto resource = ResourceOfTarget(secret, facts, target);
   if (!resource) return;
   const Mark mark = MarkOf(*resource);
   if (std::ranges::find(transition.made, mark) == transition.made.end()) {
@@ -162,20 +205,35 @@ void AddPlace(const HmacKey& secret, const EffectFacts& facts, std::string_view 
   }
 }
 
+// Of what is written to the place of the undo request only that request undoes for certain.
+void NoteUndo(const HmacKey& secret, const CallBody& body, const RenderedRequest& undo,
+              Transition& transition) {
+  auto& notes = transition.ended_by;
+  notes.push_back(MarkOn(transition.undo_resource, KindOfMethod(undo.method)));
+  notes.push_back(NoteOf(NoteKind::kUndoContent, ContentOf(secret, undo.method, body, undo.body)));
+  const bool has_members = body.form == BodyForm::kJson && body.json.kind == Json::Kind::kObject &&
+                           body.json.members.size() <= kUndoMembersMax;
+  if (undo.method != "PATCH" || !has_members) return;
+  for (const auto& member : body.json.members) {
+    notes.push_back(NoteOf(NoteKind::kUndoMember, AsNote(MemberOf(secret, member))));
+  }
+}
+
 // The agent may make the undo request by itself. A path that does not name the effect undoes one or
 // another, as its body says, which nobody compares.
-void AddUndo(const HmacKey& secret, const EffectFacts& facts, Transition& transition) {
+void AddUndo(const HmacKey& secret, const EffectFacts& facts, const Standing& known,
+             Transition& transition) {
   const RenderedRequest& undo = *transition.undo;
+  const HttpRequest request{undo.method, undo.target, undo.headers, undo.body};
   if (facts.backend.has_endpoint()) {
-    const HttpRequest request{undo.method, undo.target, undo.headers, undo.body};
     const auto body = ReadCallBody(facts.backend, request);
     if (body && body->calls_tool()) {
-      AddMark(transition.ended_by,
-              CallMark(secret, facts.backend.name, *body, CanonicalJson(body->json)));
+      AddMark(transition.ended_by, CallMark(secret, facts.backend.name, *body, facts.tenants,
+                                            CanonicalJson(body->json)));
     }
     return;
   }
-  const auto resource = ResourceOfTarget(secret, facts.backend, undo.target);
+  const auto resource = ResourceOfTarget(secret, facts, undo.target);
   if (!resource) return;
   transition.undo_resource = MarkOf(*resource);
   const bool names_effect =
@@ -183,14 +241,26 @@ void AddUndo(const HmacKey& secret, const EffectFacts& facts, Transition& transi
       undo.target.find(PercentEncode(transition.external_ref)) != std::string::npos;
   if (!names_effect) return;
   AddPlace(secret, facts, undo.target, transition);
-  if (undo.method == "DELETE") return;
-  transition.ended_by.push_back(MarkOn(transition.undo_resource, KindOfMethod(undo.method)));
+  const Mark place = MarkOn(transition.undo_resource, KindOfMethod(undo.method));
+  const bool is_noted = std::ranges::find(known.ended_by, place) != known.ended_by.end();
+  if (undo.method == "DELETE" || is_noted) return;
+  const auto body = ReadCallBody(facts.backend, request);
+  NoteUndo(secret, body.value_or(CallBody()), undo, transition);
 }
 
 }  // namespace
 
+std::uint64_t TenantMark(const HmacKey& secret, const Headers& headers) {
+  const std::string tenants = TenantsOf(headers);
+  if (tenants.empty()) return 0;
+  const Digest digest = secret.OfParts({kTenantVersion, tenants});
+  std::uint64_t mark = 0;
+  std::memcpy(&mark, digest.data(), sizeof mark);
+  return std::max(mark, std::uint64_t{1});
+}
+
 Digest ResourceOf(const HmacKey& secret, const std::string& backend, std::string_view path,
-                  Pairs query) {
+                  Pairs query, std::uint64_t tenants) {
   std::erase_if(query, [](const auto& pair) { return IsPrincipalParameter(pair.first); });
   std::ranges::sort(query);
   std::string text;
@@ -199,17 +269,43 @@ Digest ResourceOf(const HmacKey& secret, const std::string& backend, std::string
     AppendPart(text, value);
   }
   while (path.size() > 1 && path.ends_with('/')) path.remove_suffix(1);
-  return secret.OfUsualParts({kResourceVersion, backend, path, text});
+  if (tenants == 0) return secret.OfUsualParts({kResourceVersion, backend, path, text});
+  return secret.OfParts({kResourceVersion, backend, path, text, TextOf(tenants)});
+}
+
+void AddNotes(const KeyInputs& inputs, Standing& stands) {
+  const HttpRequest& request = inputs.request;
+  const std::uint64_t tenants = TenantMark(inputs.secret, request.headers);
+  if (tenants != 0) stands.ended_by.push_back(NoteOf(NoteKind::kTenants, tenants));
+  if (!inputs.body.call_name.empty()) return;
+  const bool is_removal = request.method == "DELETE";
+  const bool is_partial = is_removal && !IsEmptyBody(inputs.body, request.body);
+  if (is_partial || MayBeDryRun(request.headers, inputs.query, inputs.body)) {
+    stands.ended_by.push_back(NoteOf(NoteKind::kUnproven, 0));
+  }
+  if (!is_removal) {
+    const auto content = ContentOf(inputs.secret, request.method, inputs.body, request.body);
+    stands.ended_by.push_back(NoteOf(NoteKind::kContent, content));
+    return;
+  }
+  const bool has_query = std::ranges::any_of(
+      inputs.query, [](const auto& pair) { return !IsPrincipalParameter(pair.first); });
+  if (!has_query) return;
+  const Digest whole = ResourceOf(inputs.secret, inputs.backend, inputs.path, {}, tenants);
+  stands.leaves.push_back(MarkOn(MarkOf(whole), WriteKind::kDelete));
 }
 
 Standing StandingOf(const KeyInputs& inputs) {
   Standing stands;
   const bool is_named = !inputs.body.call_name.empty();
   stands.kind = is_named ? WriteKind::kCall : KindOfMethod(inputs.request.method);
+  AddNotes(inputs, stands);
   std::string arguments;
   if (is_named) {
+    const std::uint64_t tenants = NoteIn(stands, NoteKind::kTenants).value_or(0);
     AppendCanonicalJson(arguments, inputs.body.json, {});
-    AddMark(stands.leaves, CallMark(inputs.secret, inputs.backend, inputs.body, arguments));
+    AddMark(stands.leaves,
+            CallMark(inputs.secret, inputs.backend, inputs.body, tenants, arguments));
     if (!inputs.tool.ignore.empty()) arguments.clear();
   }
   AddActions(inputs, std::move(arguments), stands);
@@ -218,11 +314,17 @@ Standing StandingOf(const KeyInputs& inputs) {
   return stands;
 }
 
-void AddEffect(const EffectFacts& facts, const HmacKey& secret, const Event& dispatching,
+void AddEffect(EffectFacts facts, const HmacKey& secret, const Event& dispatching,
                Transition& transition) {
   const WriteKind kind = dispatching.stands.kind;
   if (kind == WriteKind::kNone || !MayHaveEffect(transition.to)) return;
-  if (transition.undo) AddUndo(secret, facts, transition);
+  facts.tenants = NoteIn(dispatching.stands, NoteKind::kTenants).value_or(0);
+  // What is only taken on has removed nothing yet.
+  const bool is_taken_on = facts.answer != nullptr && facts.answer->status == kTakenOnStatus;
+  if (is_taken_on && transition.to != Phase::kUncertain) {
+    transition.ended_by.push_back(NoteOf(NoteKind::kUnproven, 0));
+  }
+  if (transition.undo) AddUndo(secret, facts, dispatching.stands, transition);
   if (IsIdempotent(kind) || kind == WriteKind::kPatch || facts.backend.has_endpoint()) return;
   if (!transition.external_ref.empty()) {
     std::string place(facts.path);

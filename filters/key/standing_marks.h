@@ -2,6 +2,7 @@
 // ledger/standing.h as calls, answers and the policy give them. Pure.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "filters/key/key.h"
@@ -10,12 +11,21 @@
 
 namespace recourse {
 
+// Stands for the tenant fields of a call in all its marks; 0: it has none.
+std::uint64_t TenantMark(const HmacKey& secret, const Headers& headers);
+
 // What a call writes to, however its query and the end of its path are spelled, and whoever asks.
+// `tenants`: TenantMark.
 Digest ResourceOf(const HmacKey& secret, const std::string& backend, std::string_view path,
-                  Pairs query);
+                  Pairs query, std::uint64_t tenants);
 
 // Of a call: kind, actions and members. All but what its answer tells.
 Standing StandingOf(const KeyInputs& inputs);
+
+// Adds what the call says of itself beside its marks, for whatever it may end: whether it is
+// certain to remove what it names, of which tenant it is, and its content. Also the mark of a
+// DELETE with a query on its whole path.
+void AddNotes(const KeyInputs& inputs, Standing& stands);
 
 // Adds what the answer tells: where the effect is, and what undoes it. `transition` has reference
 // and undo request already.
@@ -24,8 +34,9 @@ struct EffectFacts {
   const Backend& backend;
   const std::string& path;  // of the call, canonical
   const HttpResponse* answer = nullptr;
+  std::uint64_t tenants = 0;  // filled in from the event
 };
-void AddEffect(const EffectFacts& facts, const HmacKey& secret, const Event& dispatching,
+void AddEffect(EffectFacts facts, const HmacKey& secret, const Event& dispatching,
                Transition& transition);
 
 }  // namespace recourse

@@ -8,6 +8,7 @@
 #include "filters/call/outcome.h"
 #include "filters/flow_effect.h"
 #include "filters/key/event_answer.h"
+#include "filters/ledger/model/standing_notes.h"
 
 namespace recourse {
 namespace {
@@ -83,7 +84,9 @@ PreparedCall Foretell(const ObservedCall& call, const HmacKey& secret, Random& r
       if (event.intent != Digest{}) event.intent = prepared.key.intent;
       if (event.resource != Digest{}) event.resource = Apart(event.resource);
       for (auto* const marks : {&event.stands.leaves, &event.stands.ended_by}) {
-        for (Mark& mark : *marks) mark = MarkOf(Apart(AsDigest(mark)));
+        for (Mark& mark : *marks) {
+          if (!IsNote(mark)) mark = MarkOf(Apart(AsDigest(mark)));
+        }
       }
       event.settle.reset();
       prepared.operation.older.clear();      // nothing is observed under the keys of enforce

@@ -10,6 +10,7 @@
 #include "filters/call/taken_on.h"
 #include "filters/call/upstream_request.h"
 #include "filters/ledger/model/row_id.h"
+#include "filters/ledger/model/standing_notes.h"
 #include "policy/model/principal.h"
 #include "policy/undo/undo_choice.h"
 #include "proxy/base/crash_point.h"
@@ -49,6 +50,16 @@ HttpRequest BareRequest(const Event& step, const UndoRule* rule, const Backend& 
   return request;
 }
 
+// Of the undo request itself, as its step has it.
+void NoteOwnContent(const Standing& step, Standing& stands) {
+  if (const auto content = NoteIn(step, NoteKind::kUndoContent)) {
+    stands.ended_by.push_back(NoteOf(NoteKind::kContent, *content));
+  }
+  if (stands.kind != WriteKind::kPatch) return;
+  stands.values = UndoMembers(step);
+  stands.members = stands.values.empty() ? Members::kUnknown : Members::kListed;
+}
+
 NewOperation OperationOf(const Event& step, const Backend& backend) {
   NewOperation call;
   call.event.key = UndoKeyOf(step.key, step.operation);
@@ -68,6 +79,7 @@ NewOperation OperationOf(const Event& step, const Backend& backend) {
     call.event.resource = AsDigest(step.stands.undo);
     call.event.stands.kind = KindOfMethod(request.method);
     call.event.stands.is_named = true;
+    NoteOwnContent(step.stands, call.event.stands);
   }
   return call;
 }

@@ -6,7 +6,9 @@
 #include "filters/call/codecs.h"
 #include "filters/call/key_placeholder.h"
 #include "filters/call/outcome.h"
+#include "filters/ledger/model/standing_notes.h"
 #include "filters/settle/absence.h"
+#include "policy/model/principal.h"
 #include "policy/template/late_reference.h"
 #include "policy/undo/put_back.h"
 #include "policy/undo/tenant_fields.h"
@@ -16,6 +18,9 @@
 
 namespace recourse {
 namespace {
+
+constexpr std::string_view kTenantUnknown =
+    "the field that says for which tenant the call was made is not kept";
 
 bool IsNothing(const Json& value) {
   return value.kind == Json::Kind::kNull || value.kind == Json::Kind::kFalse;
@@ -217,6 +222,12 @@ void AddLateUndo(const Event& uncertain, const Tool& tool, CallValues values,
   // anywhere.
   for (const RenderedRequest* const kept : KeptOf(uncertain)) {
     (void)AddTenants(kept->headers, tool.redact, undo->method, undo->headers);
+  }
+  const bool has_tenant = std::ranges::any_of(
+      undo->headers, [](const Header& field) { return IsTenantField(field.first); });
+  if (!has_tenant && NoteIn(uncertain.stands, NoteKind::kTenants)) {
+    transition.detail.append("; ").append(kNoUndoMade).append(kTenantUnknown);
+    return;
   }
   const auto& asks = uncertain.task ? uncertain.task : uncertain.settle;
   if (!is_kept && asks) {

@@ -159,12 +159,12 @@ constexpr std::array<ErrorFacts, kErrorCodeCount> kFacts{{
      "This call was executed and then undone; it does not run again unless made as a new intent.",
      "The call took effect and was undone since.", kNoStep},
     {409, "superseded", "Executed, and changed since", "executed", false, "http_request_denied",
-     "This call was executed, and a later write has changed what it did, so its answer is no "
-     "longer "
-     "true; it was not made again, since its answer may never have been received. Read how things "
-     "stand; to make it again all the same, name that intent with Recourse-Intent.",
-     "The call was executed and its client may not have had the whole answer; a later write (a "
-     "DELETE, an opposite such as `reopen`, one of `superseded_by`) has changed what it did.",
+     "This call was executed, and a later write has changed what it did, or may have, so its "
+     "answer need no longer be true; it was not made again, since that may be a second one. Read "
+     "how things stand; to make it again all the same, name that intent with Recourse-Intent.",
+     "The call was executed; a later write (a DELETE, an opposite such as `reopen`, one of "
+     "`superseded_by`) has changed what it did, or may have: its outcome is unknown, or its "
+     "credentials are others.",
      "Nothing; correct an agent that undoes what it does not know to be done."},
     {409, "flow-closed", "Flow closed", "not_executed", false, "http_request_denied",
      "The call was not executed: the work it belongs to was stopped and what was done of it is "

@@ -165,9 +165,9 @@ class ReferenceEngine {
   };
   // What a call that begins finds, and what that means.
   struct Ground {
-    std::optional<Found> same_key{};                               // under its key
-    std::optional<Found> same_intent{};                            // under another one
-    bool key_is_superseded = false, intent_is_superseded = false;  // see BeginFacts
+    std::optional<Found> same_key{};                          // under its key
+    std::optional<Found> same_intent{};                       // under another one
+    Ended key_ended = Ended::kNo, intent_ended = Ended::kNo;  // see BeginFacts
     bool is_refused = false;  // a human's no to an equal call stands: `same_intent`
     bool is_older = false;    // `same_key` was found under an earlier recipe
     BeginDecision decision{};
@@ -205,10 +205,12 @@ class ReferenceEngine {
   // Equal calls at once of which an unanswered one is looked for.
   static constexpr std::uint32_t kEqualCallsLooked = 32;
   // Whether what it did stands no more, as far as anybody knows.
-  Result<bool> IsSuperseded(const NewOperation& call, const std::optional<Found>& found);
+  Result<Ended> IsSuperseded(const NewOperation& call, const std::optional<Found>& found);
   // By an effect that became known behind the row `since`.
+  Result<Ended> EndedSince(const EventFront& write, std::uint64_t since);
   Result<bool> IsEndedSince(const EventFront& write, std::uint64_t since);
-  Result<bool> IsContradictedSince(const EventFront& patch, std::uint64_t since);
+  Result<Ended> ContradictedSince(const EventFront& patch, std::uint64_t since);
+  Result<Ended> EndedBy(const EventFront& write, const Mark& mark, std::uint64_t row);
   // By a write that may have had its effect behind it: it runs, or nobody knows.
   Result<bool> IsEndedByOpen(const EventFront& write);
   // Of a final row that leaves: its repeat would be made anew, so that nothing remembers its key.

@@ -46,11 +46,10 @@ Result<void> ReferenceEngine::HeedOlder(NewOperation& call, Ground& ground) {
       then.same_key = ground.same_key;
       then.same_intent = Dated(std::move(*same_intent));
     }
-    const auto is_superseded =
-        IsSuperseded(call, then.same_intent ? then.same_intent : then.same_key);
-    if (!is_superseded) return std::unexpected(is_superseded.error());
-    then.key_is_superseded = then.same_intent ? ground.key_is_superseded : *is_superseded;
-    then.intent_is_superseded = then.same_intent && *is_superseded;
+    const auto ended = IsSuperseded(call, then.same_intent ? then.same_intent : then.same_key);
+    if (!ended) return std::unexpected(ended.error());
+    then.key_ended = then.same_intent ? ground.key_ended : *ended;
+    then.intent_ended = then.same_intent ? *ended : Ended::kNo;
     const OnMismatch said = std::exchange(call.on_mismatch, OnMismatch::kReject);
     Decide(call, then);
     call.on_mismatch = said;

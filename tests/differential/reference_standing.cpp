@@ -3,6 +3,7 @@
 // operation's own row ends it; what happened before that row, the row itself says.
 #include <algorithm>
 
+#include "filters/ledger/model/standing_notes.h"
 #include "tests/differential/reference.h"
 
 namespace recourse {
@@ -28,44 +29,73 @@ Result<EventFront> ReferenceEngine::ReadEventFront(std::uint64_t seq) {
   return front;
 }
 
-Result<bool> ReferenceEngine::IsSuperseded(const NewOperation& call,
-                                           const std::optional<Found>& found) {
-  if (!call.may_be_superseded || !found || found->entry.is_tombstone) return false;
+Result<Ended> ReferenceEngine::IsSuperseded(const NewOperation& call,
+                                            const std::optional<Found>& found) {
+  if (!call.may_be_superseded || !found || found->entry.is_tombstone) return Ended::kNo;
   const KeyEntry& entry = found->entry;
-  if (!HadItsEffect(entry.phase) && entry.phase != Phase::kCompensated) return false;
+  if (!HadItsEffect(entry.phase) && entry.phase != Phase::kCompensated) return Ended::kNo;
   const auto write = ReadEventFront(entry.last_event);
   if (!write) return std::unexpected(write.error());
-  if (write->stands.kind == WriteKind::kNone) return false;
-  if (write->stands.is_over || entry.phase == Phase::kCompensated) return true;
-  const auto ended = IsEndedSince(*write, entry.last_event);
-  if (!ended || *ended) return ended;
-  return IsEndedByOpen(*write);
+  if (write->stands.kind == WriteKind::kNone) return Ended::kNo;
+  if (write->stands.is_over || entry.phase == Phase::kCompensated) return Ended::kYes;
+  const auto ended = EndedSince(*write, entry.last_event);
+  if (!ended || *ended == Ended::kYes) return ended;
+  const auto is_open = IsEndedByOpen(*write);
+  if (!is_open) return std::unexpected(is_open.error());
+  if (*ended == Ended::kNo && !*is_open) return Ended::kNo;
+  return IsIdempotent(call.event.stands.kind) ? Ended::kYes : Ended::kPerhaps;
 }
 
-Result<bool> ReferenceEngine::IsEndedSince(const EventFront& write, std::uint64_t since) {
+// Writes of somebody else are not certain to have ended it, unless its policy says so.
+Result<Ended> ReferenceEngine::EndedBy(const EventFront& write, const Mark& mark,
+                                       std::uint64_t row) {
+  if (IsIdempotent(write.stands.kind)) return Ended::kYes;
+  const auto effect = ReadEventFront(row);
+  if (!effect) return std::unexpected(effect.error());
+  if (IsDeclared(write.stands, write.resource, mark)) return Ended::kYes;
+  const bool is_others = effect->principal != kNoPrincipal && write.principal != kNoPrincipal &&
+                         effect->principal != write.principal;
+  return is_others ? Ended::kPerhaps : Ended::kYes;
+}
+
+Result<Ended> ReferenceEngine::EndedSince(const EventFront& write, std::uint64_t since) {
+  Ended ended = IsInDoubt(write.stands) ? Ended::kPerhaps : Ended::kNo;
   for (const Mark& mark : EndsOf(write.stands, write.resource)) {
     const auto row = index_.FindSince(AsDigest(mark), since);
     if (!row) return std::unexpected(row.error());
-    if (*row) return true;
+    if (!*row) continue;
+    const auto by_that = EndedBy(write, mark, **row);
+    if (!by_that || *by_that == Ended::kYes) return by_that;
+    ended = Ended::kPerhaps;
   }
-  if (write.stands.kind != WriteKind::kPatch) return false;
-  return IsContradictedSince(write, since);
+  if (write.stands.kind != WriteKind::kPatch) return ended;
+  const auto contradicted = ContradictedSince(write, since);
+  if (!contradicted) return contradicted;
+  return Either(ended, *contradicted);
 }
 
-Result<bool> ReferenceEngine::IsContradictedSince(const EventFront& patch, std::uint64_t since) {
-  const auto last = index_.FindIntent(AsDigest(MarkOn(MarkOf(patch.resource), WriteKind::kPatch)));
+Result<bool> ReferenceEngine::IsEndedSince(const EventFront& write, std::uint64_t since) {
+  const auto ended = EndedSince(write, since);
+  if (!ended) return std::unexpected(ended.error());
+  return *ended == Ended::kYes;
+}
+
+Result<Ended> ReferenceEngine::ContradictedSince(const EventFront& patch, std::uint64_t since) {
+  const Mark mark = MarkOn(MarkOf(patch.resource), WriteKind::kPatch);
+  const auto last = index_.FindIntent(AsDigest(mark));
   if (!last) return std::unexpected(last.error());
   std::uint64_t row = last->value_or(0);
   for (int looked = 0; row > since; ++looked) {
-    if (looked == kContradictionsLooked) return true;
+    if (looked == kContradictionsLooked) return Ended::kPerhaps;
     const auto other = ReadEventFront(row);
     if (!other) return std::unexpected(other.error());
     if (other->operation != patch.operation && Contradicts(other->stands, patch.stands)) {
-      return true;
+      return EndedBy(patch, mark, row);
     }
+    if (other->stands.previous == 0) return Ended::kNo;
     row = std::min(other->stands.previous, row - 1);
   }
-  return false;
+  return Ended::kNo;
 }
 
 Result<bool> ReferenceEngine::IsEndedByOpen(const EventFront& write) {
@@ -99,6 +129,9 @@ Result<bool> ReferenceEngine::IsRemovedSince(const EventFront& write, std::uint6
     const auto row = index_.FindSince(AsDigest(mark), since);
     if (!row) return std::unexpected(row.error());
     if (!*row) continue;
+    const auto by_that = EndedBy(write, mark, **row);
+    if (!by_that) return std::unexpected(by_that.error());
+    if (*by_that != Ended::kYes) continue;
     const auto removal = ReadEventFront(**row);
     if (!removal) return std::unexpected(removal.error());
     // One that was undone has brought back what it removed.
@@ -134,10 +167,13 @@ void ReferenceEngine::JudgeStanding(Event& event, const KeyEntry* previous) {
     // What a resend finds done may have been done by the attempt before it.
     if (event.cause != Cause::kResend || stands.dispatched == 0) stands.dispatched = event.id;
     stands.is_over = stands.is_gone = false;
+    DropNotes(NoteKind::kInDoubt, stands);
   }
   if (!HadItsEffect(event.phase) || previous == nullptr) return;
-  const EventFront write{
-      .operation = event.operation, .resource = event.resource, .stands = stands};
+  const EventFront write{.operation = event.operation,
+                         .principal = event.principal,
+                         .resource = event.resource,
+                         .stands = stands};
   const bool is_first = !HadItsEffect(previous->phase);
   if (is_first && stands.kind == WriteKind::kPatch) {
     const auto last =
@@ -146,7 +182,9 @@ void ReferenceEngine::JudgeStanding(Event& event, const KeyEntry* previous) {
   }
   // An index that cannot be read refuses everything from then on.
   const std::uint64_t since = is_first ? DispatchOf(write) : previous->last_event;
-  stands.is_over = stands.is_over || IsEndedSince(write, since).value_or(true);
+  const Ended ended = stands.is_over ? Ended::kYes : EndedSince(write, since).value_or(Ended::kYes);
+  stands.is_over = ended == Ended::kYes;
+  if (ended == Ended::kPerhaps) NoteDoubt(stands);
   stands.is_gone =
       stands.is_gone || (stands.is_over && IsRemovedSince(write, since).value_or(false));
 }

@@ -28,15 +28,15 @@ Result<ReferenceEngine::Ground> ReferenceEngine::Survey(NewOperation& call) {
   if (!unanswered) return std::unexpected(unanswered.error());
   if (*unanswered) ground.same_key = *unanswered;
   CompareAsThen(call, ground.same_key);
-  const auto key_is_superseded = IsSuperseded(call, ground.same_key);
-  if (!key_is_superseded) return std::unexpected(key_is_superseded.error());
-  ground.key_is_superseded = *key_is_superseded;
-  auto same_intent = FindSameIntent(call, ground.same_key, ground.key_is_superseded);
+  const auto key_ended = IsSuperseded(call, ground.same_key);
+  if (!key_ended) return std::unexpected(key_ended.error());
+  ground.key_ended = *key_ended;
+  auto same_intent = FindSameIntent(call, ground.same_key, *key_ended == Ended::kYes);
   if (!same_intent) return std::unexpected(same_intent.error());
   ground.same_intent = std::move(*same_intent);
-  const auto intent_is_superseded = IsSuperseded(call, ground.same_intent);
-  if (!intent_is_superseded) return std::unexpected(intent_is_superseded.error());
-  ground.intent_is_superseded = *intent_is_superseded;
+  const auto intent_ended = IsSuperseded(call, ground.same_intent);
+  if (!intent_ended) return std::unexpected(intent_ended.error());
+  ground.intent_ended = *intent_ended;
   Decide(call, ground);
   if (auto heeded = HeedOlder(call, ground); !heeded) return std::unexpected(heeded.error());
   if (ground.decision.kind == Begun::Kind::kSuspected && call.suspicion) {
@@ -60,12 +60,12 @@ void ReferenceEngine::Decide(const NewOperation& call, Ground& ground) const {
   if (ground.same_key) {
     facts.same_key = &ground.same_key->entry;
     facts.key_client_waits = call.is_retry_only && ClientWaits(call, *ground.same_key);
-    facts.key_is_superseded = ground.key_is_superseded;
+    facts.key_ended = ground.key_ended;
   }
   if (ground.same_intent) {
     facts.same_intent = &ground.same_intent->entry;
     facts.intent_client_waits = ClientWaits(call, *ground.same_intent);
-    facts.intent_is_superseded = ground.intent_is_superseded;
+    facts.intent_ended = ground.intent_ended;
   }
   ground.decision = DecideBegin(call, facts);
 }

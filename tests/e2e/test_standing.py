@@ -1,6 +1,7 @@
 """An answer from the log is given only while what it says still stands."""
 
 import itertools
+import secrets
 import threading
 
 import pytest
@@ -18,6 +19,16 @@ TOOLS = f"""\
   docs.put: {{ match: "PUT shop /docs/{{token}}/{{id}}", effect: write, {EXCUSE} }}
   docs.patch: {{ match: "PATCH shop /docs/{{token}}/{{id}}", effect: write, {EXCUSE} }}
   docs.act: {{ match: "POST shop /docs/{{token}}/{{id}}/{{verb}}", effect: write, {EXCUSE} }}
+  issues.make:
+    match: POST shop /issues/{{token}}
+    effect: write
+    external_ref: answer.body#/id
+    undo:
+      request: "PATCH /issues/{{path.token}}/{{external_ref}}"
+      json: {{ state: closed, state_reason: not_planned }}
+      repeatable: true
+  issues.edit: {{ match: "PATCH shop /issues/{{token}}/{{id}}", effect: write, {EXCUSE} }}
+  issues.drop: {{ match: "DELETE shop /issues/{{token}}/{{id}}", effect: write, {EXCUSE} }}
   level.set:
     match: POST shop /level/{{token}}
     effect: write
@@ -155,16 +166,131 @@ def test_members_that_a_later_patch_gives_other_values(proxy, double, token):
 
 
 @pytest.mark.parametrize("lost", [["read", "execute", "rst"], ["read", "rst"]])
-def test_what_may_have_been_deleted_is_made_anew_once(proxy, double, token, lost):
+@pytest.mark.parametrize("word", ["happened", "absent"])
+def test_what_may_have_been_deleted_is_told_as_such_until_that_is_known(
+    proxy, double, token, lost, word
+):
     path = f"/docs/{token}"
     made = send(proxy, "POST", path, {"a": 1})
     place = f"{path}/{made.json()['id']}"
     double.script("DELETE", place, lost, 1)
     assert send(proxy, "DELETE", place).outcome == "unknown"
+    refused(send(proxy, "POST", path, {"a": 1}))
+    assert len(double.effects(path)) == 1
+    operation = proxy.events_for(place)[-1]["operation"]
+    settled = proxy.cli("operations", "settle", str(operation), "--as", word, "--reason", "seen")
+    assert settled.returncode == 0, settled
     again = send(proxy, "POST", path, {"a": 1})
-    assert again.status == 201 and not again.replayed
+    assert again.replayed == (word == "absent") and again.status == 201
     assert send(proxy, "POST", path, {"a": 1}).body == again.body
+    assert len(double.effects(path)) == (1 if word == "absent" else 2)
+
+
+def refused(answer):
+    assert (answer.status, problem(answer), answer.outcome) == (409, "superseded", "executed")
+
+
+CLOSED = {"state": "closed", "state_reason": "not_planned"}
+
+
+def test_an_edit_is_not_the_undo_that_is_made_at_the_same_place(proxy, double, token):
+    path, body = f"/issues/{token}", {"title": "one"}
+    made = send(proxy, "POST", path, body)
+    place = f"{path}/{made.json()['id']}"
+    assert send(proxy, "PATCH", place, {"title": "two"}).status < 300
+    assert send(proxy, "POST", path, body).body == made.body
+    # It may have closed it.
+    assert send(proxy, "PATCH", place, {"state": "closed"}).status < 300
+    refused(send(proxy, "POST", path, body))
+    assert len(double.effects(path)) == 1
+    assert send(proxy, "PATCH", place, dict(reversed(CLOSED.items()))).status < 300
+    assert send(proxy, "PATCH", place, {"title": "three"}).status < 300
+    again = send(proxy, "POST", path, body)
+    assert again.status == 201 and not again.replayed and again.body != made.body
+    assert send(proxy, "POST", path, body).body == again.body
+    # What was opened again since is not undone.
+    place = f"{path}/{again.json()['id']}"
+    assert send(proxy, "PATCH", place, CLOSED).status < 300
+    assert send(proxy, "PATCH", place, {"state": "open"}).status < 300
+    refused(send(proxy, "POST", path, body))
     assert len(double.effects(path)) == 2
+
+
+def cancel(proxy, trace):
+    assert proxy.cli("flows", "cancel", trace, "--reason", "astray").returncode == 0
+    wait_until(lambda: proxy.admin("GET", f"/flows/{trace}")["phase"] in ("UNDONE", "PARKED"))
+
+
+EDITS = [
+    ({"title": "two"}, True),
+    ({"state": "closed"}, True),
+    ({**CLOSED, "title": "two"}, True),
+    (CLOSED, False),
+]
+
+
+@pytest.mark.parametrize("edit, is_undone", EDITS)
+def test_a_flow_undoes_what_was_only_edited(proxy, double, token, edit, is_undone):
+    path, trace = f"/issues/{token}", secrets.token_hex(16)
+    made = send(proxy, "POST", path, {"title": "one"}, trace)
+    place = f"{path}/{made.json()['id']}"
+    assert send(proxy, "PATCH", place, edit, trace).status < 300
+    before = len(double.requests(place, "PATCH"))
+    cancel(proxy, trace)
+    double.await_recorded()
+    assert len(double.requests(place, "PATCH")) == before + is_undone
+
+
+def test_another_tenants_delete_of_the_same_name_ends_nothing(proxy, double, token):
+    path = f"/docs/{token}"
+    made = send(proxy, "POST", path, {"a": 1}, X_Tenant="a")
+    place = f"{path}/{made.json()['id']}"
+    for tenant in ("b", None):
+        fields = {"X_Tenant": tenant} if tenant else {}
+        assert send(proxy, "DELETE", place, **fields).status < 300
+        assert send(proxy, "POST", path, {"a": 1}, X_Tenant="a").body == made.body
+    assert send(proxy, "DELETE", place, X_Tenant="a").status < 300
+    again = send(proxy, "POST", path, {"a": 1}, X_Tenant="a")
+    assert not again.replayed and again.status == 201 and len(double.effects(path)) == 2
+
+
+def test_another_users_delete_leaves_a_doubt(proxy, double, token):
+    path, trace = f"/issues/{token}", secrets.token_hex(16)
+    one, other = {"Authorization": "Bearer one"}, {"Authorization": "Bearer other"}
+    made = send(proxy, "POST", path, {"a": 1}, trace, **one)
+    place = f"{path}/{made.json()['id']}"
+    assert send(proxy, "DELETE", place, b"", OTHER_TRACE, **other).status < 300
+    refused(send(proxy, "POST", path, {"a": 1}, trace, **one))
+    cancel(proxy, trace)
+    double.await_recorded()
+    assert len(double.effects(path)) == len(double.requests(place, "PATCH")) == 1
+
+
+ACCEPTED = ["read", {"send": "HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n"}]
+DOUBTFUL = [
+    ("", {"only": ["drafts"]}, {}, None),
+    ("?dry_run=true", b"", {}, None),
+    ("?force=1", b"", {}, None),
+    ("", b"", {"X_Dry_Run": "1"}, None),
+    ("", b"", {"Prefer": "dry-run"}, None),
+    ("", b"", {}, ACCEPTED),
+]
+
+
+@pytest.mark.parametrize("query, body, fields, steps", DOUBTFUL)
+def test_a_delete_that_need_not_have_removed_it_leaves_a_doubt(
+    proxy, double, token, query, body, fields, steps
+):
+    path, trace = f"/issues/{token}", secrets.token_hex(16)
+    made = send(proxy, "POST", path, {"a": 1}, trace)
+    place = f"{path}/{made.json()['id']}"
+    if steps:
+        double.script("DELETE", place, steps, 1)
+    assert send(proxy, "DELETE", place + query, body, trace, **fields).status < 300
+    refused(send(proxy, "POST", path, {"a": 1}, trace))
+    cancel(proxy, trace)
+    double.await_recorded()
+    assert len(double.effects(path)) == len(double.requests(place, "PATCH")) == 1
 
 
 def test_a_delete_that_was_refused_took_nothing_away(proxy, double, token):

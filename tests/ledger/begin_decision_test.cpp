@@ -263,7 +263,7 @@ TEST(BeginDecisionTest, AnAnswerIsReplayedOnlyWhileItsEffectStands) {
     call.may_be_superseded = may_be;
     call.event.stands.kind = kind;
     const KeyEntry entry = OwnedBy(7, phase, is_answered);
-    return DecideBegin(call, {.same_key = &entry, .key_is_superseded = true, .now_ms = kNow});
+    return DecideBegin(call, {.same_key = &entry, .key_ended = Ended::kYes, .now_ms = kNow});
   };
   const BeginDecision anew{.generation = 1};
   for (const WriteKind kind : {WriteKind::kPut, WriteKind::kPost}) {
@@ -286,7 +286,7 @@ TEST(BeginDecisionTest, ARetryUnderAnotherTraceOfWhatStandsNoMoreIsToldSo) {
     call.may_be_superseded = true;
     call.event.stands.kind = kind;
     const KeyEntry entry = OwnedBy(owner, kSucceeded, false);
-    return DecideBegin(call, {.same_intent = &entry, .intent_is_superseded = true, .now_ms = kNow});
+    return DecideBegin(call, {.same_intent = &entry, .intent_ended = Ended::kYes, .now_ms = kNow});
   };
   EXPECT_EQ(decide(WriteKind::kPost, 7).kind, Kind::kSuperseded);
   EXPECT_EQ(decide(WriteKind::kPut, 7), BeginDecision{});

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "filters/ledger/model/standing_notes.h"
+#include "filters/ledger/rules/standing_rules.h"
 #include "tests/ledger/ledger_test_support.h"
 
 namespace recourse::standing_test {
@@ -66,6 +68,74 @@ TEST(StandingTest, PatchesContradictWhereTheyGiveOneMemberDifferentValues) {
   const Standing none = Of(WriteKind::kPatch);
   EXPECT_TRUE(Contradicts(unknown, patch({{1, 1}})));
   EXPECT_FALSE(Contradicts(none, unknown));
+}
+
+// A POST whose undo request is a PATCH of one member.
+Standing MadeAndUndoneByPatch() {
+  Standing stands = Of(WriteKind::kPost);
+  stands.undo = MarkOf(kDocument);
+  stands.ended_by = {NoteOf(NoteKind::kContent, 5), MarkOn(stands.undo, WriteKind::kPatch),
+                     NoteOf(NoteKind::kUndoContent, 9),
+                     NoteOf(NoteKind::kUndoMember, AsNote({1, 2}))};
+  return stands;
+}
+
+Standing PatchOf(std::vector<MemberDigest> values, std::uint64_t content) {
+  Standing stands = Of(WriteKind::kPatch);
+  stands.members = Members::kListed;
+  stands.values = std::move(values);
+  stands.ended_by = {NoteOf(NoteKind::kContent, content)};
+  return stands;
+}
+
+TEST(StandingTest, OfWritesAtThePlaceOfItsUndoOnlyThatOneUndoesForCertain) {
+  const Standing made = MadeAndUndoneByPatch();
+  EXPECT_EQ(EndedByUndo(made, PatchOf({{1, 2}}, 9)), Ended::kYes);
+  EXPECT_EQ(EndedByUndo(made, PatchOf({{1, 2}, {3, 4}}, 8)), Ended::kPerhaps);
+  EXPECT_EQ(EndedByUndo(made, PatchOf({{1, 3}}, 8)), Ended::kPerhaps);
+  EXPECT_EQ(EndedByUndo(made, PatchOf({{3, 4}}, 8)), Ended::kNo) << "it sets other members";
+  Standing unlisted = PatchOf({}, 8);
+  unlisted.members = Members::kUnknown;
+  EXPECT_EQ(EndedByUndo(made, unlisted), Ended::kPerhaps);
+  EXPECT_EQ(EndedByUndo(made, Of(WriteKind::kPost)), Ended::kPerhaps);
+  // An earlier version noted the place alone.
+  Standing older = made;
+  older.ended_by = {MarkOn(made.undo, WriteKind::kPatch)};
+  EXPECT_EQ(EndedByUndo(older, PatchOf({{1, 2}}, 9)), Ended::kPerhaps);
+}
+
+TEST(StandingTest, NotesAndThePlaceOfTheUndoAreNoMarksThatEndIt) {
+  const Digest documents = DigestOf("documents");
+  Standing made = MadeAndUndoneByPatch();
+  EXPECT_THAT(EndsOf(made, documents),
+              testing::ElementsAre(MarkOn(MarkOf(documents), WriteKind::kDelete)));
+  EXPECT_THAT(RemovalsOf(made, documents),
+              testing::ElementsAre(MarkOn(MarkOf(documents), WriteKind::kDelete)));
+  EXPECT_THAT(UndoPlaces(made), testing::ElementsAre(MarkOn(made.undo, WriteKind::kPatch)));
+  EXPECT_THAT(UndoMembers(made), testing::ElementsAre(MemberDigest{1, 2}));
+  EXPECT_EQ(NoteIn(made, NoteKind::kUndoContent), 9U);
+  EXPECT_EQ(NoteIn(made, NoteKind::kTenants), std::nullopt);
+
+  EXPECT_FALSE(IsInDoubt(made));
+  NoteDoubt(made);
+  NoteDoubt(made);
+  EXPECT_TRUE(IsInDoubt(made));
+  DropNotes(NoteKind::kInDoubt, made);
+  EXPECT_FALSE(IsInDoubt(made));
+}
+
+TEST(StandingTest, WhatThePolicySaysEndsItIsToldFromTheRest) {
+  Standing stands = Of(WriteKind::kPost);
+  const Mark before = MarkOf(DigestOf("a")), one = MarkOf(DigestOf("b")),
+             behind = MarkOf(DigestOf("c"));
+  stands.ended_by = {before, NoteOf(NoteKind::kDeclared, 1), one, behind};
+  EXPECT_FALSE(IsDeclared(stands, kDocument, before));
+  EXPECT_TRUE(IsDeclared(stands, kDocument, one));
+  EXPECT_FALSE(IsDeclared(stands, kDocument, behind));
+  const Mark written = MarkOn(MarkOf(kDocument), WriteKind::kPost);
+  EXPECT_FALSE(IsDeclared(stands, kDocument, written));
+  stands.by_others = true;
+  EXPECT_TRUE(IsDeclared(stands, kDocument, written));
 }
 
 TEST(StandingTest, EveryFieldComesBackFromItsBytes) {

@@ -46,6 +46,7 @@ Result<void> RowWriter::AppendStanding(Event& event, const KeyEntry* previous) {
       return JudgeStanding({.operation = event.operation,
                             .phase = event.phase,
                             .cause = event.cause,
+                            .principal = event.principal,
                             .resource = event.resource,
                             .stands = event.stands},
                            known.next_row, previous, known);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "filters/ledger/model/standing_notes.h"
+
 namespace recourse {
 namespace {
 
@@ -92,7 +94,9 @@ std::vector<Mark> EndsOf(const Standing& write, const Digest& resource) {
     }
   }
   for (const Mark& made : write.made) marks.push_back(MarkOn(made, WriteKind::kDelete));
-  marks.insert(marks.end(), write.ended_by.begin(), write.ended_by.end());
+  for (const Mark& mark : write.ended_by) {
+    if (!IsNote(mark) && !IsUndoPlace(write, mark)) marks.push_back(mark);
+  }
   return marks;
 }
 
@@ -101,8 +105,6 @@ std::vector<Mark> RemovalsOf(const Standing& write, const Digest& resource) {
   if (write.kind != WriteKind::kPost && write.kind != WriteKind::kOther) return marks;
   if (resource != Digest{}) marks.push_back(MarkOn(MarkOf(resource), WriteKind::kDelete));
   for (const Mark& made : write.made) marks.push_back(MarkOn(made, WriteKind::kDelete));
-  const Mark undo = MarkOn(write.undo, WriteKind::kPost);
-  if (std::ranges::find(write.ended_by, undo) != write.ended_by.end()) marks.push_back(undo);
   return marks;
 }
 

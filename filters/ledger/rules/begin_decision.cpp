@@ -150,15 +150,15 @@ BeginDecision DecideRetired(const NewOperation& call, const KeyEntry& entry) {
 bool IsAnswered(const KeyEntry& entry) { return entry.is_answered && !IsOpen(entry.phase); }
 
 // What it did was executed, or undone since, and stands no more: its repeat is a new call, unless
-// its client may still wait for the answer to the first one.
-bool IsMadeAnew(const NewOperation& call, const KeyEntry& entry) {
-  return IsIdempotent(call.event.stands.kind) || IsAnswered(entry);
+// its client may still wait for the answer to the first one, or nobody knows whether it stands.
+bool IsMadeAnew(const NewOperation& call, const KeyEntry& entry, Ended ended) {
+  return ended == Ended::kYes && (IsIdempotent(call.event.stands.kind) || IsAnswered(entry));
 }
 
-bool IsSuperseded(const NewOperation& call, const KeyEntry& entry, bool is_superseded) {
+bool IsSuperseded(const NewOperation& call, const KeyEntry& entry, Ended ended) {
   const bool is_done = entry.phase == Phase::kSucceeded || entry.phase == Phase::kAnswerLost ||
                        entry.phase == Phase::kCompensated;
-  return call.may_be_superseded && is_superseded && is_done && !entry.is_tombstone;
+  return call.may_be_superseded && ended != Ended::kNo && is_done && !entry.is_tombstone;
 }
 
 // That is told, and nothing else of it.
@@ -180,8 +180,9 @@ BeginDecision DecideSameKey(const NewOperation& call, const BeginFacts& facts) {
   if (call.is_retry_only && IsAnotherCall(call, entry, facts.key_client_waits, facts.now_ms)) {
     return anew;
   }
-  if (IsSuperseded(call, entry, facts.key_is_superseded)) {
-    return IsMadeAnew(call, entry) ? anew : TellSuperseded(call, entry, Target::kSameKey);
+  if (IsSuperseded(call, entry, facts.key_ended)) {
+    return IsMadeAnew(call, entry, facts.key_ended) ? anew
+                                                    : TellSuperseded(call, entry, Target::kSameKey);
   }
   return DecideKnown(call, entry, Target::kSameKey, facts.now_ms);
 }
@@ -233,8 +234,8 @@ BeginDecision DecideBegin(const NewOperation& call, const BeginFacts& facts) {
   if (same_key != nullptr && same_key->operation == same_intent->operation) return own;
   if (IsPastWindow(call, *same_intent, facts.now_ms)) return own;
   if (RepeatsAcross(call, *same_intent, facts.intent_client_waits, facts.now_ms)) {
-    if (IsSuperseded(call, *same_intent, facts.intent_is_superseded)) {
-      return IsMadeAnew(call, *same_intent)
+    if (IsSuperseded(call, *same_intent, facts.intent_ended)) {
+      return IsMadeAnew(call, *same_intent, facts.intent_ended)
                  ? own
                  : TellSuperseded(call, *same_intent, Target::kSameIntent);
     }

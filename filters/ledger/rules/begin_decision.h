@@ -5,6 +5,7 @@
 #include <string>
 
 #include "filters/ledger/ledger.h"
+#include "filters/ledger/rules/ended.h"
 #include "filters/ledger/rules/key_entry.h"
 
 namespace recourse {
@@ -30,9 +31,8 @@ struct BeginFacts {
   const KeyEntry* same_intent = nullptr;  // of the same intent, sent last; may be the same one
   bool key_client_waits = false;          // the client of `same_key` is there still
   bool intent_client_waits = false;
-  // What they did stands no more (Event::stands).
-  bool key_is_superseded = false;
-  bool intent_is_superseded = false;
+  // Whether what they did stands no more (Event::stands).
+  Ended key_ended = Ended::kNo, intent_ended = Ended::kNo;
   std::int64_t now_ms = 0;  // wall time
 };
 // Whether a call that is recognized as a retry only is another one than the operation that was

@@ -2,47 +2,65 @@
 
 #include <utility>
 
+#include "filters/ledger/model/standing_notes.h"
 #include "filters/ledger/rules/begin_approval.h"
 #include "filters/ledger/rules/standing_rules.h"
 
 namespace recourse {
 namespace {
 
-// By a write that may have had its effect behind it: it runs, or nobody knows.
-Judged<bool> IsEndedByOpen(const EventFront& write, const Mark& mark, bool is_patch, Known& known) {
+// What a write that runs, or whose outcome nobody knows, may do to another one.
+enum class OpenKind : std::uint8_t { kEnds, kPatches, kUndoes };
+
+bool MayEnd(OpenKind kind, const Standing& open, const Standing& write) {
+  if (kind == OpenKind::kPatches) return Contradicts(open, write);
+  return EndedByUndo(write, open) != Ended::kNo;
+}
+
+Judged<bool> MayBeEndedBy(const EventFront& write, const Mark& mark, OpenKind kind, Known& known) {
   const auto open = known.Get(OpenWritesAt{AsDigest(mark), DispatchOf(write)});
   if (!open) return std::unexpected(open.error());
   for (const OpenWritesAt::Open& one : **open) {
     if (one.operation == write.operation) continue;
-    if (!is_patch) return true;
+    if (kind == OpenKind::kEnds) return true;
     const auto other = known.Get(FrontOf{one.last_event});
     if (!other) return std::unexpected(other.error());
-    if (Contradicts((*other)->stands, write.stands)) return true;
+    if (MayEnd(kind, (*other)->stands, write.stands)) return true;
   }
   return false;
 }
 
-Judged<bool> IsEndedByOpen(const EventFront& write, Known& known) {
+Judged<bool> MayBeEndedByOpen(const EventFront& write, Known& known) {
   if (!known.has_open_writes) return false;
   for (const Mark& mark : EndsOf(write.stands, write.resource)) {
-    const auto ended = IsEndedByOpen(write, mark, false, known);
+    const auto ended = MayBeEndedBy(write, mark, OpenKind::kEnds, known);
+    if (!ended || *ended) return ended;
+  }
+  for (const Mark& place : UndoPlaces(write.stands)) {
+    const auto ended = MayBeEndedBy(write, place, OpenKind::kUndoes, known);
     if (!ended || *ended) return ended;
   }
   if (write.stands.kind != WriteKind::kPatch) return false;
-  return IsEndedByOpen(write, MarkOn(MarkOf(write.resource), WriteKind::kPatch), true, known);
+  const Mark patched = MarkOn(MarkOf(write.resource), WriteKind::kPatch);
+  return MayBeEndedBy(write, patched, OpenKind::kPatches, known);
 }
 
-Judged<bool> IsSuperseded(const NewOperation& call, const MaybeFound& found, Known& known) {
-  if (!call.may_be_superseded || !found || found->entry.is_tombstone) return false;
+Judged<Ended> IsSuperseded(const NewOperation& call, const MaybeFound& found, Known& known) {
+  if (!call.may_be_superseded || !found || found->entry.is_tombstone) return Ended::kNo;
   const KeyEntry& entry = found->entry;
-  if (!IsExecuted(entry.phase) && entry.phase != Phase::kCompensated) return false;
+  if (!IsExecuted(entry.phase) && entry.phase != Phase::kCompensated) return Ended::kNo;
   const auto write = known.Get(FrontOf{entry.last_event});
   if (!write) return std::unexpected(write.error());
-  if ((*write)->stands.kind == WriteKind::kNone) return false;
-  if ((*write)->stands.is_over || entry.phase == Phase::kCompensated) return true;
-  const auto ended = IsEndedSince(**write, entry.last_event, known);
-  if (!ended || *ended) return ended;
-  return IsEndedByOpen(**write, known);
+  if ((*write)->stands.kind == WriteKind::kNone) return Ended::kNo;
+  if ((*write)->stands.is_over || entry.phase == Phase::kCompensated) return Ended::kYes;
+  auto ended = EndedSince(**write, entry.last_event, known);
+  if (!ended || *ended == Ended::kYes) return ended;
+  const auto is_open = MayBeEndedByOpen(**write, known);
+  if (!is_open) return std::unexpected(is_open.error());
+  if (*is_open) *ended = Ended::kPerhaps;
+  // To make it again does no harm.
+  const bool may_repeat = IsIdempotent(call.event.stands.kind);
+  return *ended == Ended::kPerhaps && may_repeat ? Ended::kYes : *ended;
 }
 
 Judged<void> DecideOn(const NewOperation& call, BeginLookup& lookup, Known& known) {
@@ -54,14 +72,14 @@ Judged<void> DecideOn(const NewOperation& call, BeginLookup& lookup, Known& know
       if (!waits) return std::unexpected(waits.error());
       facts.key_client_waits = *waits;
     }
-    facts.key_is_superseded = lookup.key_is_superseded;
+    facts.key_ended = lookup.key_ended;
   }
   if (lookup.same_intent) {
     facts.same_intent = &lookup.same_intent->entry;
     const auto waits = ClientWaits(call, *lookup.same_intent, known);
     if (!waits) return std::unexpected(waits.error());
     facts.intent_client_waits = *waits;
-    facts.intent_is_superseded = lookup.intent_is_superseded;
+    facts.intent_ended = lookup.intent_ended;
   }
   lookup.decision = DecideBegin(call, facts);
   return {};
@@ -83,11 +101,10 @@ Judged<std::optional<BeginLookup>> LookUpUnder(const OlderRecipe& older, const N
     then.same_key = now.same_key;
     then.same_intent = std::move(*same_intent);
   }
-  const auto is_superseded =
-      IsSuperseded(call, then.same_intent ? then.same_intent : then.same_key, known);
-  if (!is_superseded) return std::unexpected(is_superseded.error());
-  then.key_is_superseded = then.same_intent ? now.key_is_superseded : *is_superseded;
-  then.intent_is_superseded = then.same_intent && *is_superseded;
+  const auto ended = IsSuperseded(call, then.same_intent ? then.same_intent : then.same_key, known);
+  if (!ended) return std::unexpected(ended.error());
+  then.key_ended = then.same_intent ? now.key_ended : *ended;
+  then.intent_ended = then.same_intent ? *ended : Ended::kNo;
   return then;
 }
 
@@ -163,15 +180,16 @@ Judged<BeginLookup> LookUpOwn(JudgedCall& call, Known& known) {
   if (!unanswered) return std::unexpected(unanswered.error());
   if (*unanswered) lookup.same_key = std::move(*unanswered);
   CompareAsThen(*call, lookup.same_key);
-  const auto key_is_superseded = IsSuperseded(*call, lookup.same_key, known);
-  if (!key_is_superseded) return std::unexpected(key_is_superseded.error());
-  lookup.key_is_superseded = *key_is_superseded;
-  auto same_intent = FindSameIntent(*call, lookup.same_key, lookup.key_is_superseded, known);
+  const auto key_ended = IsSuperseded(*call, lookup.same_key, known);
+  if (!key_ended) return std::unexpected(key_ended.error());
+  lookup.key_ended = *key_ended;
+  const bool is_free = lookup.key_ended == Ended::kYes;
+  auto same_intent = FindSameIntent(*call, lookup.same_key, is_free, known);
   if (!same_intent) return std::unexpected(same_intent.error());
   lookup.same_intent = std::move(*same_intent);
-  const auto intent_is_superseded = IsSuperseded(*call, lookup.same_intent, known);
-  if (!intent_is_superseded) return std::unexpected(intent_is_superseded.error());
-  lookup.intent_is_superseded = *intent_is_superseded;
+  const auto intent_ended = IsSuperseded(*call, lookup.same_intent, known);
+  if (!intent_ended) return std::unexpected(intent_ended.error());
+  lookup.intent_ended = *intent_ended;
   return lookup;
 }
 

@@ -5,6 +5,7 @@
 
 #include "filters/ledger/rules/begin_decision.h"
 #include "filters/ledger/rules/begin_find.h"
+#include "filters/ledger/rules/ended.h"
 #include "filters/ledger/rules/known.h"
 
 namespace recourse {
@@ -12,8 +13,8 @@ namespace recourse {
 struct BeginLookup {
   MaybeFound same_key{};     // under its key
   MaybeFound same_intent{};  // under another one
-  // What they did stands no more, as far as anybody knows.
-  bool key_is_superseded = false, intent_is_superseded = false;
+  // Whether what they did stands no more.
+  Ended key_ended = Ended::kNo, intent_ended = Ended::kNo;
   bool is_refused = false;  // a human's no to an equal call stands: `same_intent`
   bool is_older = false;    // `same_key` was found under an earlier recipe
   BeginDecision decision{};

@@ -87,6 +87,7 @@ Judged<ApprovalPlan> Decide(const ApprovalOrder& order, Known& known) {
   auto stands = JudgeStanding({.operation = event.operation,
                                .phase = phase,
                                .cause = cause,
+                               .principal = event.principal,
                                .resource = event.resource,
                                .stands = event.stands},
                               known.next_row, &approval.found.entry, known);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "filters/ledger/model/open_flows.h"
+#include "filters/ledger/model/standing_notes.h"
 #include "filters/ledger/rules/move_flow.h"
 #include "filters/ledger/rules/standing_rules.h"
 #include "proxy/base/limits.h"
@@ -60,9 +61,16 @@ Judged<Standing> StandingAfter(const Event& event, const Transition& transition,
   EventFront write{.operation = event.operation,
                    .phase = transition.to,
                    .cause = transition.cause,
+                   .principal = event.principal,
                    .resource = event.resource,
                    .stands = event.stands};
   Standing& stands = write.stands;
+  if (transition.undo_resource != Mark{} && transition.undo_resource != stands.undo) {
+    std::erase_if(stands.ended_by,
+                  [&](const Mark& mark) { return IsUndoPlace(event.stands, mark); });
+    DropNotes(NoteKind::kUndoContent, stands);
+    DropNotes(NoteKind::kUndoMember, stands);
+  }
   stands.made.insert(stands.made.end(), transition.made.begin(), transition.made.end());
   stands.ended_by.insert(stands.ended_by.end(), transition.ended_by.begin(),
                          transition.ended_by.end());

@@ -1,0 +1,46 @@
+// What a row says of its write beside marks. Notes stand among the marks that end the write, where
+// earlier versions look for them in the index and find nothing. Pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "filters/ledger/model/standing.h"
+
+namespace recourse {
+
+// Stored as numbers: never renumber.
+enum class NoteKind : std::uint8_t {
+  kTenants = 1,      // digest of the tenant fields of the call
+  kInDoubt = 2,      // what may have ended it came before this row
+  kUnproven = 3,     // that it had its effect does not prove that it removed what it names
+  kContent = 4,      // digest of its method and body
+  kUndoContent = 5,  // likewise, of its undo request
+  kUndoMember = 6,   // name and value of a member that its undo request sets
+  kDeclared = 7,     // so many marks behind this one are those of `superseded_by`
+};
+
+Mark NoteOf(NoteKind kind, std::uint64_t value);
+bool IsNote(const Mark& mark);
+// The value of the last such note.
+std::optional<std::uint64_t> NoteIn(const Standing& stands, NoteKind kind);
+inline bool IsInDoubt(const Standing& stands) {
+  return NoteIn(stands, NoteKind::kInDoubt).has_value();
+}
+void NoteDoubt(Standing& stands);
+void DropNotes(NoteKind kind, Standing& stands);
+
+std::uint64_t AsNote(const MemberDigest& member);
+std::vector<MemberDigest> UndoMembers(const Standing& stands);
+
+// Whether they are marks of one resource, by whatever methods.
+bool AreOfOnePlace(const Mark& one, const Mark& other);
+// Among the marks that end a write: where its undo request writes. What is written there later may
+// be that request, or another one.
+bool IsUndoPlace(const Standing& stands, const Mark& mark);
+std::vector<Mark> UndoPlaces(const Standing& stands);
+// Whether the policy says that what leaves this mark ends it, whoever makes it.
+bool IsDeclared(const Standing& stands, const Digest& resource, const Mark& mark);
+
+}  // namespace recourse
