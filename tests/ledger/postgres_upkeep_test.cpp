@@ -464,18 +464,47 @@ TEST_F(WentBackTest, AProcessThatIsIdleNoticesToo) {
   Keep();
   const Event lost = Finish(*one_, "lost");
   int behind = 0;
+  PgStreamTable::Parts::LastRow last{lost.id, one_->Stats().head};
   PgStreamTable table({.connection = {.url = url_},
                        .group = "shop/checkout",
                        .own = UnpackRowId(lost.id).stream,
                        .record = {},
-                       .acknowledged = [&] { return lost.id; },
+                       .acknowledged = [&] { return last; },
                        .behind = [&] { ++behind; }});
   EXPECT_TRUE(table.List());
   EXPECT_EQ(behind, 0);
+  last.hash[0] ^= 1U;
+  EXPECT_TRUE(table.List());
+  EXPECT_EQ(behind, 1) << "another process's row has its number";
+  last.hash[0] ^= 1U;
   Back();
   EXPECT_TRUE(table.List());
-  EXPECT_EQ(behind, 1);
+  EXPECT_EQ(behind, 2);
 }
+
+// Of two that have one number, the one whose rows are gone knows it by the hash of its last one.
+class SameNumberTest : public WentBackTest, public testing::WithParamInterface<int> {};
+
+TEST_P(SameNumberTest, AProcessWhoseNumberAnotherOneHasByNowNotices) {
+  Keep();
+  const auto late = OpenTestPostgres(url_, clock_);
+  const Event lost = Finish(*late, "lost");
+  const std::uint32_t stream = UnpackRowId(lost.id).stream;
+  Back("SELECT setval('stream_number', " + std::to_string(stream - 1) + "); ");
+  const auto heir = OpenTestPostgres(url_, clock_);
+  ASSERT_EQ(UnpackRowId(heir->Stats().last_id).stream, stream);
+  for (int i = 0; i < GetParam(); ++i) Finish(*heir, "heir-" + std::to_string(i));
+  const auto refused = TryBegin(*late, Call("x"));
+  EXPECT_FALSE(refused);
+  EXPECT_TRUE(other_->Stats().restored);
+  ExpectHeld(*late, "x");
+  ExpectHeld(*heir, "y");
+  ASSERT_TRUE(other_->AcceptRestoredBackup());
+  Dispatch(*late, Call("after"));
+  EXPECT_NE(UnpackRowId(late->Stats().last_id).stream, stream);
+}
+
+INSTANTIATE_TEST_SUITE_P(Rows, SameNumberTest, testing::Values(0, 1, 2));
 
 }  // namespace
 }  // namespace recourse::postgres_upkeep_test

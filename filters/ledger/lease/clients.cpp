@@ -1,32 +1,44 @@
 #include "filters/ledger/lease/clients.h"
 
+#include <algorithm>
+
 #include "proxy/base/lease_limits.h"
 
 namespace recourse {
 
 void OwnClients::Add(GroupClient client) {
-  const auto [known, is_new] = all_.try_emplace(client.of.operation);
-  One& one = known->second;
-  if (!client.joins || is_new) one.is_told = !client.joins;
-  one.attempt = client.of.attempt;
-  one.table = std::move(client.table);
+  const std::uint64_t operation = client.of.operation;
+  const auto [known, is_new] = all_.try_emplace(operation);
+  known->second = {client.of.attempt, std::move(client.table)};
+  if (!client.joins) {
+    joined_.erase(operation);
+  } else if (is_new) {
+    joined_.insert(operation);
+  }
 }
 
-void OwnClients::ToldOf(std::uint64_t joined) {
-  if (const auto known = all_.find(joined); known != all_.end()) known->second.is_told = true;
+void OwnClients::Forget(std::uint64_t operation) {
+  all_.erase(operation);
+  joined_.erase(operation);
+}
+
+void OwnClients::Clear() {
+  all_.clear();
+  joined_.clear();
 }
 
 OwnClients::News OwnClients::Look(MonoTime now) {
   News news;
-  const bool is_due = now >= next_look_;
-  if (is_due) next_look_ = now + limits::kClientsLookedEvery;
-  for (const auto& [operation, one] : all_) {
-    const AttemptId id{operation, one.attempt};
-    if (is_due && !one.table->Waits(operation, nullptr)) {
-      news.left.push_back(id);
-    } else if (!one.is_told) {
-      news.joined.push_back(id);
+  if (now >= next_look_) {
+    next_look_ = now + limits::kClientsLookedEvery;
+    for (const auto& [operation, one] : all_) {
+      if (!one.table->Waits(operation, nullptr)) news.left.push_back({operation, one.attempt});
     }
+  }
+  for (const std::uint64_t operation : joined_) {
+    const bool has_left =
+        std::ranges::find(news.left, operation, &AttemptId::operation) != news.left.end();
+    if (!has_left) news.joined.push_back({operation, all_.at(operation).attempt});
   }
   return news;
 }

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -26,8 +27,8 @@ struct GroupClient {
 class OwnClients {
  public:
   void Add(GroupClient client);
-  void Forget(std::uint64_t operation) { all_.erase(operation); }
-  void Clear() { all_.clear(); }
+  void Forget(std::uint64_t operation);
+  void Clear();
   bool empty() const { return all_.empty(); }
   // What their rows are to say, but for answers: whoever has joined, and, at most every
   // kClientsLookedEvery, whose clients are gone.
@@ -35,15 +36,15 @@ class OwnClients {
     std::vector<AttemptId> joined, left;
   };
   News Look(MonoTime now);
-  void ToldOf(std::uint64_t joined);
+  void ToldOf(std::uint64_t joined) { joined_.erase(joined); }
 
  private:
   struct One {
     std::uint16_t attempt = 0;
-    bool is_told = false;
     std::shared_ptr<const WaitingClients::Table> table;
   };
   std::map<std::uint64_t, One> all_;
+  std::set<std::uint64_t> joined_;  // of all_: their rows do not say so yet
   MonoTime next_look_{};
 };
 

@@ -17,7 +17,8 @@ constexpr PgStatement kBegin{"begin", "BEGIN"};
 constexpr PgStatement kFence{
     "fence",
     "UPDATE stream SET beat = beat + 1, place = nextval('place') << 12, at = greatest(at, now())"
-    " WHERE stream = $1::bigint AND state = 1 AND head = $2::bigint RETURNING place, held"};
+    " WHERE stream = $1::bigint AND state = 1 AND head = $2::bigint AND chain = $3::bytea"
+    " RETURNING place, held"};
 constexpr PgStatement kLockOperations{
     "lock_operations",
     "SELECT key, version FROM operation WHERE key = ANY($1::uuid[]) AND grp = $2::text"
@@ -38,7 +39,7 @@ constexpr PgStatement kFenceAndHead{
     "WITH f AS (UPDATE stream SET beat = beat + 1, place = nextval('place') << 12, head = "
     "$3::bigint,"
     " chain = $4::bytea, low = $5::bigint, open = $6::bigint, at = greatest(at, now())"
-    " WHERE stream = $1::bigint AND state = 1 AND head = $2::bigint"
+    " WHERE stream = $1::bigint AND state = 1 AND head = $2::bigint AND chain = $8::bytea"
     " AND NOT (held AND $7::boolean) RETURNING place)"
     " SELECT 1 / count(*), max(place) FROM f"};
 constexpr PgStatement kHoldOperations{
@@ -234,7 +235,8 @@ const std::vector<Of> kEventTypes = {Of::kInt, Of::kInt,  Of::kInt, Of::kText, O
 
 void QueuePgLocks(PgConnection& connection, const PgStreamEnd& own, const Versions& read) {
   connection.Queue(kBegin);
-  connection.Queue(kFence, PgArguments().Int(AsInt(own.stream)).Int(AsInt(own.head)));
+  connection.Queue(
+      kFence, PgArguments().Int(AsInt(own.stream)).Int(AsInt(own.head)).Bytes(AsView(own.chain)));
   connection.Queue(kLockFlows, KeysOf(read.flows, own.group));
   connection.Queue(kLockIntents, KeysOf(read.intents, own.group));
   connection.Queue(kLockOperations, KeysOf(read.operations, own.group));
@@ -263,17 +265,18 @@ PgReadAndMade PgReadAndMadeOf(const std::vector<PlannedRows>& plans) {
 
 void QueuePgFence(PgConnection& connection, const PgFence& fence, const PgReadAndMade& all) {
   connection.Queue(kFenceAndHead, PgArguments()
-                                      .Int(AsInt(fence.stream))
-                                      .Int(AsInt(fence.old_head))
+                                      .Int(AsInt(fence.old.stream))
+                                      .Int(AsInt(fence.old.head))
                                       .Int(AsInt(fence.head))
                                       .Bytes(AsView(fence.chain))
                                       .Int(AsInt(fence.low))
                                       .Int(AsInt(fence.open))
-                                      .Bool(fence.begins));
-  QueueFlowHolds(connection, all, fence.group);
-  QueueHolds(connection, all.read.intents, all.intents, kHoldIntents, kNoIntents, fence.group);
+                                      .Bool(fence.begins)
+                                      .Bytes(AsView(fence.old.chain)));
+  QueueFlowHolds(connection, all, fence.old.group);
+  QueueHolds(connection, all.read.intents, all.intents, kHoldIntents, kNoIntents, fence.old.group);
   QueueHolds(connection, all.read.operations, all.operations, kHoldOperations, kNoOperations,
-             fence.group);
+             fence.old.group);
 }
 
 std::optional<PgLocks> TakePgLocks(const std::vector<PgRows>& rows) {

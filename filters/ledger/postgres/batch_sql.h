@@ -26,6 +26,7 @@ inline constexpr PgStatement kPgHead{
 // Of a process, whose rows are its group's.
 struct PgStreamEnd {
   std::uint64_t stream = 0, head = 0;
+  Digest chain{};  // of that row
   std::string_view group;
 };
 // The first round: begins a transaction that holds the stream and what was read, in one order for
@@ -49,10 +50,10 @@ std::optional<PgLocks> TakePgLocks(const std::vector<PgRows>& rows);
 // A batch that is sent whole: it happens if its stream is still this process's, and if everything
 // is there that its plans stand on.
 struct PgFence {
-  std::uint64_t stream = 0, old_head = 0, head = 0, low = 0, open = 0;
+  PgStreamEnd old{};
+  std::uint64_t head = 0, low = 0, open = 0;
   Digest chain{};
   bool begins = false;  // a call, which a stream that is held does not
-  std::string_view group{};
 };
 struct PgReadAndMade {
   Versions read;

@@ -116,7 +116,11 @@ PostgresLedger::PostgresLedger(PgLedgerOptions options, const Clock& clock)
                             [this](std::vector<Transition> moves) {
                               return RecordLost(*this, std::move(moves));
                             },
-                        .acknowledged = [this] { return lane_.Stats().last_id; },
+                        .acknowledged =
+                            [this] {
+                              const LedgerStats stats = lane_.Stats();
+                              return PgStreamTable::Parts::LastRow{stats.last_id, stats.head};
+                            },
                         .behind = [this] { lane_.Beat(); },
                         .note = [this](const OperatorOrder& order) { return RecordOrder(order); },
                         .pod = options_.store.pod},

@@ -76,9 +76,10 @@ struct OwnEnd {
 // nullopt: it is away.
 std::optional<bool> CheckEnd(PgConnection& connection, const OwnEnd& own, const PgRows& found) {
   const RowId last = UnpackRowId(own.head);
-  const std::uint64_t head = found.size() == 1 ? found.Number(0, 1) : 0;
-  const bool is_other = head == last.number && found.Bytes(0, 2) != AsView(own.chain);
-  if (head >= last.number && !is_other) return true;
+  // Nobody else writes to it; but a process that began since then may have been given its number.
+  const bool is_own = found.size() == 1 && found.Number(0, 1) == last.number &&
+                      found.Bytes(0, 2) == AsView(own.chain);
+  if (is_own) return true;
   connection.Queue(kNoteRestored);
   connection.Queue(kHoldStreams);
   connection.Queue(kKeepNumbers, PgArguments().Int(last.stream).Int(AsInt((own.place >> 12) + 1)));
@@ -233,7 +234,7 @@ BatchEnd PgStore::Rollback(const PgFailure& failure) {
 }
 
 std::expected<void, BatchEnd> PgStore::Lock(std::vector<PlannedRows>& plans, std::uint64_t& place) {
-  QueuePgLocks(*connection_, {stream_, UnpackRowId(head_).number, options_.group},
+  QueuePgLocks(*connection_, {stream_, UnpackRowId(head_).number, chain_, options_.group},
                PgReadAndMadeOf(plans).read);
   auto locked = connection_->Run();
   if (!locked) return std::unexpected(Rollback(locked.error()));
@@ -341,14 +342,12 @@ std::optional<BatchEnd> PgStore::CommitAtOnce(std::vector<PlannedRows>& plans,
   Built built;
   Encode(plans, notes, built);
   QueuePgFence(*connection_,
-               {.stream = stream_,
-                .old_head = UnpackRowId(head_).number,
+               {.old = {stream_, UnpackRowId(head_).number, chain_, options_.group},
                 .head = UnpackRowId(built.head).number,
                 .low = LowOf(built),
                 .open = built.left,
                 .chain = built.chain,
-                .begins = std::ranges::any_of(plans, &PlannedRows::begins),
-                .group = options_.group},
+                .begins = std::ranges::any_of(plans, &PlannedRows::begins)},
                PgReadAndMadeOf(plans));
   QueueWrites(plans, built);
   const auto done = connection_->Run();

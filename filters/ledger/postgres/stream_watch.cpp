@@ -20,9 +20,10 @@ constexpr PgStatement kStreamsOfGroup{
     "streams",
     "SELECT n.live, s.stream, s.state::bigint, coalesce(s.taken_by, 0),"
     " coalesce(t.state, 3)::bigint,"
-    " (SELECT head FROM stream WHERE stream = $2::bigint), s.beat"
+    " o.head, s.beat, o.chain"
     " FROM (SELECT count(*) AS live FROM stream WHERE grp = $1::text AND state = 1"
     "  AND at > now() - interval '3 minutes') AS n"
+    " LEFT JOIN stream o ON o.stream = $2::bigint"
     " LEFT JOIN stream s ON s.grp = $1::text AND s.state < 3 AND (s.state = 2 OR s.open > 0)"
     " LEFT JOIN stream t ON t.stream = s.taken_by"};
 constexpr PgStatement kBeats{
@@ -96,15 +97,18 @@ Result<PgRows> PgStreamTable::Ask(const PgStatement& statement, const PgArgument
 }
 
 Result<StreamTable::Listed> PgStreamTable::List() {
-  const RowId own = UnpackRowId(parts_.acknowledged ? parts_.acknowledged() : 0);
-  const auto rows = Ask(kStreamsOfGroup, PgArguments().Bytes(parts_.group).Int(own.stream),
-                        std::ranges::any_of(listed_, IsUnchanged));
+  const Parts::LastRow own = parts_.acknowledged ? parts_.acknowledged() : Parts::LastRow();
+  const auto rows =
+      Ask(kStreamsOfGroup, PgArguments().Bytes(parts_.group).Int(UnpackRowId(own.id).stream),
+          std::ranges::any_of(listed_, IsUnchanged));
   if (!rows) return std::unexpected(rows.error());
   Listed listed;
-  std::uint64_t own_head = 0;
+  std::uint64_t head = 0;
+  std::string_view chain;
   for (int row = 0; row < rows->size(); ++row) {
     listed.processes = rows->Number(row, 0);
-    own_head = rows->Number(row, 5);
+    head = rows->Number(row, 5);
+    chain = rows->Bytes(row, 7);
     if (rows->IsNull(row, 1)) continue;
     const std::uint64_t stream = rows->Number(row, 1), taken_by = rows->Number(row, 3);
     if (rows->Int(row, 2) == 1) {
@@ -113,9 +117,17 @@ Result<StreamTable::Listed> PgStreamTable::List() {
       listed.abandoned.push_back({stream, taken_by});
     }
   }
-  if (own_head < own.number && parts_.behind) parts_.behind();
+  if (parts_.behind && IsBehind(own, head, chain)) parts_.behind();
   listed_ = SeenAfter(listed_, listed.open);
   return listed;
+}
+
+// More than it knew before may have been written meanwhile.
+bool PgStreamTable::IsBehind(const Parts::LastRow& before, std::uint64_t head,
+                             std::string_view chain) const {
+  const std::uint64_t number = UnpackRowId(before.id).number;
+  if (number == 0 || (head == number && chain == AsView(before.hash))) return false;
+  return head <= number || parts_.acknowledged() == before;
 }
 
 Result<std::vector<Watch::Beat>> PgStreamTable::Beats(std::span<const std::uint64_t> streams) {

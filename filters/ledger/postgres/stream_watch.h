@@ -19,6 +19,7 @@
 #include "filters/ledger/model/operator_action.h"
 #include "filters/ledger/postgres/connection.h"
 #include "proxy/base/clock.h"
+#include "proxy/base/crypto/hash.h"
 #include "proxy/base/random.h"
 
 namespace recourse {
@@ -35,8 +36,13 @@ class PgStreamTable final : public StreamTable {
     // operation has moved on, is no failure.
     std::function<Result<void>(std::vector<Transition>)> record;
     // The last row of this process that was acknowledged; thread-safe. And what happens where the
-    // database turns out not to have it: it went back to an older state.
-    std::function<std::uint64_t()> acknowledged{};
+    // database seems not to have it: it went back to an older state.
+    struct LastRow {
+      std::uint64_t id = 0;
+      Digest hash{};
+      bool operator==(const LastRow&) const = default;
+    };
+    std::function<LastRow()> acknowledged{};
     std::function<void()> behind{};
     // Unset, or makes it durable under the stream of this process.
     std::function<Result<void>(const OperatorOrder&)> note{};
@@ -62,6 +68,7 @@ class PgStreamTable final : public StreamTable {
   // `proves`: it is answered only by a database that also confirms what is written.
   Result<PgRows> Ask(const PgStatement& statement, const PgArguments& arguments,
                      bool proves = false);
+  bool IsBehind(const Parts::LastRow& before, std::uint64_t head, std::string_view chain) const;
   Result<void> TellEnd(std::uint64_t stream, std::size_t waiting);
 
   const Parts parts_;
