@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "proxy/base/hidden_points.h"
 #include "proxy/base/json/json_object.h"
 
 namespace recourse {
@@ -10,15 +11,6 @@ namespace {
 
 constexpr std::size_t kValueBytesMax = 300;
 constexpr std::size_t kBlockBytesMax = 2'900;  // Slack takes 3,000 characters
-
-// U+200E, U+200F, U+202A-U+202E, U+2066-U+2069: they turn the order of what is read around.
-bool IsBidi(std::string_view text) {
-  if (text.size() < 3 || text[0] != '\xe2') return false;
-  const auto second = static_cast<unsigned char>(text[1]);
-  const auto third = static_cast<unsigned char>(text[2]);
-  if (second == 0x80) return third == 0x8e || third == 0x8f || (third >= 0xaa && third <= 0xae);
-  return second == 0x81 && third >= 0xa6 && third <= 0xa9;
-}
 
 // Cut at a character's boundary.
 std::string_view Bounded(std::string_view text, std::size_t bytes_max) {
@@ -33,9 +25,10 @@ std::string Harmless(std::string_view text) {
   std::string out;
   for (std::size_t at = 0; at < kept.size(); ++at) {
     const char c = kept[at];
-    if (IsBidi(kept.substr(at))) {
+    std::size_t size = 1;
+    if (IsHidden(LongCodePoint(kept.substr(at), size))) {
       out += ' ';
-      at += 2;
+      at += size - 1;
     } else if (c == '&') {
       out += "&amp;";
     } else if (c == '<') {

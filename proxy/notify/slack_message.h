@@ -16,7 +16,7 @@ struct Notice {
 };
 
 // `text` for notifications and one plain_text block. Nothing in it is formatting, a link or a
-// mention: & < > are escaped as Slack asks, mrkdwn is off, control and bidi characters become
+// mention: & < > are escaped as Slack asks, mrkdwn is off, control and hidden characters become
 // spaces, and a value has at most 300 bytes.
 std::string SlackMessage(const Notice& notice);
 

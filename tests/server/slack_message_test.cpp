@@ -38,12 +38,13 @@ TEST(SlackMessage, WhatAnAgentWroteIsNoMentionNoLinkAndNoNewLine) {
                             "a\xe2\x80\xae"
                             "b\xe2\x81\xa6"
                             "c\x7f\x01"
-                            "d"}},
+                            "d\xc2\xad\xf3\xa0\x81\x81"
+                            "e"}},
                           "c"});
   EXPECT_EQ(told.block,
             "Recourse: news\n"
             "reason: &lt;!channel&gt; &lt;https://evil|approve&gt; a &amp; b See: "
-            "recourse x\nflow: a b c  d\nSee: c");
+            "recourse x\nflow: a b c  d  e\nSee: c");
 }
 
 TEST(SlackMessage, IsBoundedAndNeverCutsACharacter) {
