@@ -46,6 +46,8 @@ inline constexpr std::size_t kLateCallsMax = 1'024;
 // the other still says that it came too late.
 inline constexpr milliseconds kRepeatOvertakes{100};
 inline constexpr milliseconds kCancelCrosses{2'000};
+// No client gives a call up sooner: the shortest patience known is 5 s.
+inline constexpr milliseconds kPatienceMin{4'000};
 
 // What is told to a client while its write runs, and not taken yet: then it counts as gone.
 inline constexpr std::size_t kQueuedBytesMax = 1024 * 1024;

@@ -35,6 +35,18 @@ class CallClient final : public ClientLink {
   std::atomic<bool> has_given_up_ = false;
 };
 
+// The same where its cancellation may come to another process, which does not know the call: nobody
+// can tell whether it waits.
+class UnheardClient final : public ClientLink {
+ public:
+  explicit UnheardClient(const ClientLink& link) : link_(link) {}
+  bool HasLeft() const override { return link_.HasLeft(); }
+  bool MayHaveLeft() const override { return true; }
+
+ private:
+  const ClientLink& link_;
+};
+
 // Thread-safe. A call is known by its client's session and JSON-RPC id; whoever proves another
 // principal cancels none of it. Bounded by the calls at work, and limits::kLateCallsMax answers.
 class CallsInFlight {

@@ -4,6 +4,7 @@
 
 #include "filters/call/answers.h"
 #include "filters/call/traceparent.h"
+#include "filters/ledger/shared_view.h"
 #include "filters/mcp/mcp_answer.h"
 #include "filters/mcp/missing_tools.h"
 #include "proxy/base/message_limits.h"
@@ -74,9 +75,17 @@ std::optional<WriteAnswer> McpWrite::Refusal(bool is_denied) {
   return std::nullopt;
 }
 
+// In the modern protocol who gives a call up closes its connection, which comes to this process.
+bool McpWrite::MayBeCanceledElsewhere() const {
+  const bool has_group = dynamic_cast<SharedLedgerView*>(request_.services.ledger) != nullptr;
+  return has_group && message_.era == McpEra::kLegacy;
+}
+
 void McpWrite::FillCall(RequestContext& context) {
   FillContext(request_, context);
-  context.waits.Begin(request_.services.clients, client_);
+  const ClientLink& link = MayBeCanceledElsewhere() ? static_cast<const ClientLink&>(unheard_)
+                                                    : static_cast<const ClientLink&>(client_);
+  context.waits.Begin(request_.services.clients, link);
   context.request.body = std::move(body_);
   context.reading = reading_;
   context.keeper = &room_;
@@ -197,6 +206,10 @@ Task<bool> McpWrite::End(CallsInFlight::Write& running, bool kept,
                          std::optional<AttemptId> answers) {
   RequestRecord& record = request_.record;
   record.client_gone = record.client_gone || client_.has_given_up();
+  // Nobody can tell whether it still heeds the answer. Forgetting that it has it errs towards
+  // replay.
+  const bool is_late = request_.Now() - request_.began >= limits::kPatienceMin;
+  if (is_late && MayBeCanceledElsewhere()) answers.reset();
   co_return co_await EndWrite(exchange_, kept, answers, [&](ClientSide& side, AttemptId answered) {
     return running.Answered(answered, request_.Now(), [&] { side.MarkAnswered(answered); });
   });

@@ -29,6 +29,7 @@ class McpWrite {
   std::optional<WriteAnswer> Refusal(bool is_denied);
   StateScope Scope() const;
   void FillCall(RequestContext& context);
+  bool MayBeCanceledElsewhere() const;
   void Resume(RequestContext& context) const;
   std::string NextState(const RequestContext& context) const;
   std::string Content() const;
@@ -38,6 +39,7 @@ class McpWrite {
 
   Exchange& exchange_;
   CallClient& client_;
+  const UnheardClient unheard_{client_};
   ServedRequest& request_;
   McpState& shared_;
   BodyReservation& room_;

@@ -10,8 +10,10 @@ from support.mcp_client import connected
 from support.mcp_fixtures import client, fixture, running, serving, url  # noqa: F401
 from support.mcp_policies import calls_policy
 from support.mcp_wire import Legacy, call
-from support.recourse import Recourse
+from support.postgres import Postgres
+from support.recourse import Recourse, run_cli
 from support.waiting import wait_until
+from test_fleet import Pods
 
 # Calls of two traces are the same only if the first one's client has gone without an answer.
 TOOLS = """\
@@ -136,6 +138,30 @@ def test_a_write_of_another_process_is_not_stopped(
         assert client.send(canceled(5)).status == 202
     fixture.open(token)
     assert "slow-1" in first.result().text()
+    assert not fixture.requests("notifications/cancelled")
+
+
+def test_a_cancellation_may_come_to_another_process_of_the_group(
+        running, fixture, token, tmp_path):  # noqa: F811
+    with Postgres() as postgres:
+        url = postgres.database()
+        assert run_cli("ledger", "migrate", "--ledger", url).returncode == 0
+        policy = calls_policy(running, TOOLS) + "ledger: { group: shop/checkout }\n"
+        with Pods(tmp_path, None, url, policy=policy) as pods:
+            here, other = (f"http://127.0.0.1:{pod.port}/mcp" for pod in (pods.a, pods.b))
+            client = Legacy(here)
+            first = write(client, token)
+            fixture.wait_for("waiting", token)
+            client.url = other
+            assert client.send(canceled(5)).status == 202
+            client.url = here
+            repeat = write(client, token, 6)
+            done, _ = concurrent.futures.wait([first, repeat], timeout=5)
+            assert not done
+            fixture.open(token, 3)
+            assert "slow-1" in first.result().text() and "slow-1" in repeat.result().text()
+            assert "slow-1" in write(client, token, 7).result().text()
+    assert len(fixture.executions("slow_write")) == 1
     assert not fixture.requests("notifications/cancelled")
 
 
