@@ -1,0 +1,75 @@
+// A ledger in PostgreSQL that is looked at beside its verbs.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "filters/ledger/ledger.h"
+#include "filters/ledger/model/row_id.h"
+#include "filters/ledger/postgres/connection.h"
+#include "filters/ledger/postgres/upkeep/audit.h"
+#include "filters/ledger/postgres/upkeep/table_check.h"
+#include "filters/ledger/shared_view.h"
+#include "tests/ledger/ledger_test_support.h"
+#include "tests/ledger/postgres_server.h"
+
+namespace recourse {
+
+class PostgresUpkeepTest : public testing::Test {
+ protected:
+  Result<Begun> TryBegin(Ledger& ledger, NewOperation call) {
+    return Await(ledger.Begin(std::move(call), executor_), executor_);
+  }
+  Event Dispatch(Ledger& ledger, NewOperation call) {
+    auto begun = TryBegin(ledger, std::move(call));
+    EXPECT_TRUE(begun && begun->commit && Await(begun->commit->Durable(), executor_))
+        << (begun ? "" : begun.error().detail());
+    return begun ? std::move(begun->event) : Event();
+  }
+  Event Record(Ledger& ledger, Transition transition) {
+    auto event = Await(ledger.Record(std::move(transition), executor_), executor_);
+    EXPECT_TRUE(event) << (event ? "" : event.error().detail());
+    return event ? std::move(*event) : Event();
+  }
+  Event Finish(Ledger& ledger, std::string_view key) {
+    return Record(ledger, Success(Dispatch(ledger, Call(key)), "answer"));
+  }
+  void Execute(const std::string& sql) const {
+    auto connection = PgConnection::Open({.url = url_});
+    ASSERT_TRUE(connection);
+    const auto done = (*connection)->Execute(sql);
+    EXPECT_TRUE(done) << (done ? "" : done.error().text);
+  }
+  static std::string Is(std::uint64_t row) {
+    const RowId id = UnpackRowId(row);
+    return " WHERE stream = " + std::to_string(id.stream) +
+           " AND number = " + std::to_string(id.number);
+  }
+  // What is wrong first; empty: nothing.
+  std::string Problem() {
+    const auto streams = ListPgStreams(reader_);
+    EXPECT_TRUE(streams) << streams.error();
+    for (const PgStream& stream : *streams) {
+      const VerifyReport report = VerifyPgStream(reader_, keys_, stream);
+      if (!report.ok) return report.problem;
+    }
+    const auto problem = CheckPgTables(reader_);
+    EXPECT_TRUE(problem) << problem.error();
+    return *problem;
+  }
+  static std::string Row(const Event& event) { return "row " + PrintRowId(event.id); }
+
+  ManualClock clock_;
+  PumpedExecutor executor_;
+  const std::string url_ = FreshPostgresLedger();
+  SharedKeys keys_;
+  PgReader reader_{PgOptions{.url = url_}};
+  const std::unique_ptr<Ledger> one_ = OpenTestPostgres(url_, clock_);
+  const std::unique_ptr<Ledger> other_ = OpenTestPostgres(url_, clock_);
+};
+
+}  // namespace recourse
