@@ -11,15 +11,17 @@
 #include "filters/ledger/ledger.h"
 #include "filters/ledger/model/news_place.h"
 #include "policy/model/ledger_rules.h"
+#include "proxy/base/clock.h"
 #include "proxy/base/error.h"
 
 namespace recourse {
 
 struct SharedLedgerCounts {
-  bool is_up = true;                               // the database answered when it was asked last
-  std::uint64_t in_doubt = 0;                      // batches whose answer was lost
-  std::uint64_t fenced = 0;                        // times that this process was taken for dead
-  std::uint64_t takeovers = 0;                     // dead processes whose work it took over
+  bool is_up = true;                 // the database answered when it was asked last
+  std::uint64_t in_doubt = 0;        // batches whose answer was lost
+  std::uint64_t fenced = 0;          // times that this process was taken for dead
+  std::uint64_t second_effects = 0;  // of what it sent, after others had gone on with that
+  std::uint64_t takeovers = 0;       // dead processes whose work it took over
   std::map<std::string, std::uint64_t> retries{};  // batches decided anew, by SQLSTATE
 };
 
@@ -57,6 +59,8 @@ class SharedLedgerView {
  public:
   virtual ~SharedLedgerView() = default;
   virtual SharedLedgerCounts SharedCounts() = 0;  // thread-safe
+  // By which all of them date rows, and by which what was dated ends. Thread-safe.
+  virtual const Clock& GroupClock() const = 0;
   // The pods that do each other's work.
   virtual const std::string& Group() const = 0;
   // It never changes while a ledger is open.

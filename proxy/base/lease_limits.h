@@ -30,6 +30,9 @@ inline constexpr std::size_t kListedProcessesMax = 1'000;
 // at another process looks whether it has told; and for how long: a dead one is found out by then.
 inline constexpr std::chrono::milliseconds kClientsLookedEvery{100};
 inline constexpr std::chrono::milliseconds kClientsToldMax{12'000};
+// How often a process that has something to do measures the database's clock, and from which
+// difference on people are told of it.
+inline constexpr std::chrono::milliseconds kClockMeasuredEvery{5'000}, kClockJumpTold{5'000};
 // Pauses between attempts to reach the database again, each drawn from none to the bound.
 inline constexpr std::chrono::milliseconds kReconnectPauseFirst{50}, kReconnectPauseMax{2'000};
 

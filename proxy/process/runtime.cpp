@@ -252,7 +252,7 @@ void Runtime::StartWorkers() {
       .upstream = workers_.front()->upstream,
       .executor = *threads_.front(),
       .timer = *threads_.front(),
-      .clock = clock_,
+      .clock = ClockOf(*ledger_, clock_),
       .random = random_,
       .policy = [this](const std::string& version) { return versions_.Of(version); },
       .breaks_flow = [this](const Event& settled) { flows_->runner().Watch(settled); },
@@ -266,7 +266,7 @@ void Runtime::StartWorkers() {
   flows_ = std::make_unique<FlowService>(FlowService::Parts{.ledger = *ledger_,
                                                             .worker = *workers_.front(),
                                                             .settling = *settle_worker_,
-                                                            .clock = clock_,
+                                                            .clock = ClockOf(*ledger_, clock_),
                                                             .random = random_,
                                                             .versions = versions_,
                                                             .metrics = metrics_,
@@ -274,7 +274,7 @@ void Runtime::StartWorkers() {
   approvals_ =
       std::make_unique<ApprovalService>(ApprovalService::Parts{.ledger = *ledger_,
                                                                .worker = *workers_.front(),
-                                                               .clock = clock_,
+                                                               .clock = ClockOf(*ledger_, clock_),
                                                                .versions = versions_,
                                                                .metrics = metrics_,
                                                                .webhook = flows_->webhook()});

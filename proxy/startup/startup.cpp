@@ -226,6 +226,11 @@ std::unique_ptr<Ledger> OpenLedgerOrThrow(const Config& config, LedgerSecretFile
   return MakeUnopenedLedger(std::move(ledger.error()));
 }
 
+const Clock& ClockOf(Ledger& ledger, const Clock& own) {
+  const auto* const shared = dynamic_cast<SharedLedgerView*>(&ledger);
+  return shared == nullptr ? own : shared->GroupClock();
+}
+
 // The agents of a volume that was imported keep their name: repeats are known by it.
 CallerIdentity UncertifiedOf(Ledger& ledger) {
   auto* const shared = dynamic_cast<SharedLedgerView*>(&ledger);

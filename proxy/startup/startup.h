@@ -58,6 +58,8 @@ std::unique_ptr<Ledger> OpenLedgerOrThrow(const Config& config, LedgerSecretFile
                                           const Policy& policy, const Clock& clock,
                                           const DrillOverrides* rehearsal);
 
+// The clock by which its rows are dated.
+const Clock& ClockOf(Ledger& ledger, const Clock& own);
 // Workloads that share a ledger share no callers by accident.
 CallerIdentity UncertifiedOf(Ledger& ledger);
 

@@ -151,6 +151,8 @@ constexpr MetricSpec kMetrics[] = {
     {"recourse_ledger_takeovers_total", Type::Counter, "",
      "dead pods whose work this one took over"},
     {"recourse_ledger_fenced_total", Type::Counter, "", "times that this pod was taken for dead"},
+    {"recourse_ledger_second_effects_total", Type::Counter, "",
+     "calls that this pod sent and that had their effect after another had gone on with them"},
     {"recourse_access_log_lines_dropped_total", Type::Counter, "",
      "lines dropped because the log was too slow"},
     {"recourse_trace_spans_total", Type::Counter, "result",

@@ -39,6 +39,7 @@ void AddSharedLedger(Ledger& ledger, std::vector<prometheus::MetricFamily>& fami
   families.push_back(CounterOf("recourse_ledger_in_doubt_total", counts.in_doubt));
   families.push_back(CounterOf("recourse_ledger_takeovers_total", counts.takeovers));
   families.push_back(CounterOf("recourse_ledger_fenced_total", counts.fenced));
+  families.push_back(CounterOf("recourse_ledger_second_effects_total", counts.second_effects));
 }
 
 }  // namespace recourse

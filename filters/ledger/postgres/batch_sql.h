@@ -18,6 +18,8 @@ struct PlannedRows;
 
 inline constexpr PgStatement kPgRollback{"rollback", "ROLLBACK"};
 inline constexpr PgStatement kPgCommit{"commit", "COMMIT"};
+inline constexpr PgStatement kPgNow{
+    "now_ms", "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"};
 inline constexpr PgStatement kPgHead{
     "head",
     "UPDATE stream SET head = $2::bigint, chain = $3::bytea, low = $4::bigint, open = $5::bigint"

@@ -16,6 +16,7 @@
 #include "filters/ledger/rules/refusal_pace.h"
 #include "filters/ledger/shared_view.h"
 #include "proxy/base/send_permit.h"
+#include "proxy/base/shared_clock.h"
 
 namespace recourse {
 
@@ -36,12 +37,12 @@ struct LocalFacts {
   std::shared_ptr<SendPermit> permit{};  // of what its stream begins; null: it needs none
   std::array<std::uint64_t, kQuotaKindCount> quota_refusals{};
   SharedLedgerCounts shared{};  // but for takeovers, and whether it is up
-  // Rows are dated by the database's clock as it was at the start, and by what was lived through
-  // since then.
-  MonoTime started{};
-  std::int64_t started_wall_ms = 0;
+  // The database's, as it was measured last: rows are dated by it.
+  SharedClock group_clock{clock};
+  bool is_measured = false;  // from time to time; else a test moves it
+  MonoTime measured{};
 
-  std::int64_t WallMs() const { return started_wall_ms + (clock.Now() - started) / Millis(1); }
+  std::int64_t WallMs() const { return ToUnixMillis(group_clock.WallNow()); }
   std::int64_t LivedMs() const { return WallMs(); }
 };
 

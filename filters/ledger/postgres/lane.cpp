@@ -165,6 +165,7 @@ void PgLane::Work() {
 }
 
 void PgLane::Serve() {
+  if (!lease_.MeasureClock()) return;
   const bool marks_are_due = [this] {
     const std::lock_guard lock(mutex_);
     return marks_due_ && *marks_due_ <= clock_.Now();

@@ -40,7 +40,8 @@ class PgLane {
   Result<void> Submit(Request request, std::size_t queue_max, bool begins = false);
   // The newest of an operation counts. Thread-safe. False: there is no room.
   bool Note(const PgMark& mark, std::size_t queue_max);
-  std::uint64_t stream() const { return stream_; }  // thread-safe
+  std::uint64_t stream() const { return stream_; }                 // thread-safe
+  const Clock& group_clock() const { return local_.group_clock; }  // thread-safe
   GroupPast past() const { return past_; }
   // While something of a dead process is being taken over this one is watched, and from then on
   // for what has become its work. Thread-safe.

@@ -176,12 +176,12 @@ Result<OperationPage> PgOperatorsLedger::Operations(const OperationFilter& filte
 
 Result<std::optional<FlowState>> PgOperatorsLedger::FindFlow(std::uint64_t number) {
   PgPlacedLog log(reader_, of_.group);
-  return recourse::FindFlow(log, number, ToUnixMillis(of_.clock.WallNow()));
+  return recourse::FindFlow(log, number, ToUnixMillis(GroupClock().WallNow()));
 }
 
 Result<std::vector<FlowState>> PgOperatorsLedger::NewestFlows(std::size_t limit) {
   PgPlacedLog log(reader_, of_.group);
-  return recourse::NewestFlows(log, limit, ToUnixMillis(of_.clock.WallNow()));
+  return recourse::NewestFlows(log, limit, ToUnixMillis(GroupClock().WallNow()));
 }
 
 std::expected<void, std::string> PgOperatorsLedger::AcceptRestoredBackup() {

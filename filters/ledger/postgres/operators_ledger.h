@@ -57,6 +57,7 @@ class PgOperatorsLedger : public Ledger, public OperationLister, public SharedLe
   Result<std::optional<FlowState>> FindFlow(std::uint64_t number) override;
   Result<std::vector<FlowState>> NewestFlows(std::size_t limit) override;
   std::expected<void, std::string> AcceptRestoredBackup() override;
+  const Clock& GroupClock() const override { return *of_.group_clock(); }
   const std::string& Group() const override { return of_.group; }
   Result<std::vector<LedgerStream>> Streams() override;
   Result<KeptRows> Kept(const LedgerRule& rule) override;
@@ -80,6 +81,7 @@ class PgOperatorsLedger : public Ledger, public OperationLister, public SharedLe
     std::shared_ptr<const LedgerKeys> keys;
     const Clock& clock;
     std::function<std::uint64_t()> own;  // stream of this process; thread-safe
+    std::function<const Clock*()> group_clock;
   };
   explicit PgOperatorsLedger(Of of)
       : of_(std::move(of)),

@@ -105,7 +105,8 @@ std::expected<std::unique_ptr<Ledger>, std::string> OpenPostgresLedger(PgLedgerO
 
 PostgresLedger::PostgresLedger(PgLedgerOptions options, const Clock& clock)
     : PgOperatorsLedger({options.store.connection, options.store.group, options.keys, clock,
-                         [this] { return lane_.stream(); }}),
+                         [this] { return lane_.stream(); },
+                         [this] { return &lane_.group_clock(); }}),
       options_(std::move(options)),
       clock_(clock),
       lane_(options_, clock),

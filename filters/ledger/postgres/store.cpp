@@ -16,8 +16,6 @@ namespace {
 constexpr PgStatement kInstall{
     "install", "UPDATE ledger SET install_id = $1::text WHERE install_id = '' RETURNING 1"};
 constexpr PgStatement kNewStream{"new_stream", "SELECT nextval('stream_number')"};
-constexpr PgStatement kNow{"now_ms",
-                           "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"};
 constexpr PgStatement kPutStream{
     "put_stream",
     "INSERT INTO stream (stream, grp, pod, version, head, chain, low, place, held, tables)"
@@ -148,16 +146,16 @@ std::expected<void, std::string> PgStore::Connect() {
 
 std::expected<void, std::string> PgStore::BeginStream() {
   connection_->Queue(kNewStream);
-  connection_->Queue(kNow);
+  connection_->Queue(kPgNow);
+  const MonoTime asked = local_.clock.Now();
   const auto numbered = connection_->Run();
   if (!numbered) return std::unexpected(numbered.error().text);
   const std::uint64_t stream = numbered->at(0).Number(0, 0);
   const bool is_own = options_.time == PgStoreOptions::Time::kProcess;
-  const std::int64_t wall_ms =
-      is_own ? ToUnixMillis(local_.clock.WallNow()) : numbered->at(1).Int(0, 0);
-  // It never goes back.
-  local_.started_wall_ms = std::max(wall_ms, stream_was_ ? local_.WallMs() : wall_ms);
-  local_.started = local_.clock.Now();
+  local_.group_clock.Measure(
+      is_own ? local_.clock.WallNow() : WallTime(Millis(numbered->at(1).Int(0, 0))), asked);
+  local_.measured = local_.clock.Now();
+  local_.is_measured = !is_own;
   const std::uint64_t first = PackRowId({static_cast<std::uint32_t>(stream), 1});
   std::string row;
   AppendEpochRow(row, {RowKind::kEpoch, first, 1, local_.WallMs(), Digest{}});

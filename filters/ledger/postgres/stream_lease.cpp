@@ -1,11 +1,16 @@
 #include "filters/ledger/postgres/stream_lease.h"
 
 #include <chrono>
+#include <cstdlib>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "filters/ledger/model/row_id.h"
+#include "filters/ledger/postgres/batch_sql.h"
 #include "filters/ledger/postgres/schema.h"
+#include "proxy/base/lease_limits.h"
+#include "proxy/base/log/log.h"
 
 namespace recourse {
 namespace {
@@ -69,6 +74,24 @@ bool PgStreamLease::CountWork(bool is_taking) {
                  PackRowId({stream, rows->front().Number(row, 2)}));
   }
   local_.work.Become(std::move(work));
+  return true;
+}
+
+bool PgStreamLease::MeasureClock() {
+  const MonoTime asked = local_.clock.Now();
+  if (!local_.is_measured || asked - local_.measured < limits::kClockMeasuredEvery) return true;
+  store_.connection().Queue(kPgNow);
+  const auto now = store_.connection().Run();
+  if (!now) return store_.is_connected();
+  const std::int64_t before = local_.WallMs();
+  local_.group_clock.Measure(WallTime(Millis(now->front().Int(0, 0))), asked);
+  local_.measured = local_.clock.Now();
+  const std::int64_t jump = now->front().Int(0, 0) - before;
+  if (std::abs(jump) > limits::kClockJumpTold.count()) {
+    Log(LogLevel::kWarn,
+        "the clock of the ledger's database has jumped: what ends by it ends earlier or later",
+        {{"milliseconds", std::to_string(jump)}});
+  }
   return true;
 }
 

@@ -29,6 +29,8 @@ class PgStreamLease {
   // Finds out what waits longer than a call and is this process's to do. False: the database is
   // away.
   bool CountWork(bool is_taking);
+  // Every kClockMeasuredEvery what the database's clock says. False: it is away.
+  bool MeasureClock();
   // While the ledger is restored: whether somebody has accepted that by now.
   void LookRestored();
   // Nobody has to wait until this process is taken for dead.

@@ -1,5 +1,10 @@
 #include "filters/ledger/postgres/verbs.h"
 
+#include <string>
+
+#include "filters/ledger/model/row_id.h"
+#include "proxy/base/log/log.h"
+
 namespace recourse {
 namespace {
 
@@ -105,7 +110,29 @@ Job PgRecord::Succeed() {
   return Wake(wait_);
 }
 
+// What this process sent had its effect, although another one had taken it for dead and gone on: it
+// was found to have had none, or was sent again.
+void PgRecord::TellSecondEffect() {
+  const Transition& told = *transition_;
+  if (told.from != Phase::kDispatching || !IsExecuted(told.to)) return;
+  const auto found = known().Get(OperationOf{told.operation});
+  if (!found || !**found) return;
+  const KeyEntry& now = (**found)->entry;
+  const bool was_absent = now.attempt == told.attempt && !MayHaveEffect(now.phase);
+  if (now.attempt == told.attempt && !was_absent) return;
+  ++local().shared.second_effects;
+  Log(LogLevel::kError,
+      "a call had its effect after this process was taken for dead and another one had gone on "
+      "with it: it may have been executed twice",
+      {{"operation", PrintRowId(told.operation)},
+       {"attempt", std::to_string(told.attempt)},
+       {"attempts_since", std::to_string(now.attempt - told.attempt)},
+       {"external_ref", told.external_ref},
+       {"do", "look at the backend, and undo what is too much"}});
+}
+
 Job PgRecord::Fail(const Error& error) {
+  TellSecondEffect();
   wait_->result = std::unexpected(error);
   return Wake(wait_);
 }

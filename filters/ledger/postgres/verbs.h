@@ -66,7 +66,7 @@ class PgVerb {
  protected:
   virtual void Reset() = 0;
   virtual Judged<Plan*> Ask(Known& known) = 0;
-  const LocalFacts& local() const { return *local_; }
+  LocalFacts& local() const { return *local_; }
 
  private:
   LocalFacts* local_ = nullptr;
@@ -138,6 +138,8 @@ class PgRecord final : public PgVerb {
   Judged<Plan*> Ask(Known& known) override;
 
  private:
+  void TellSecondEffect();
+
   PgRecordWait* const wait_;
   std::optional<Transition> transition_;
   Plan plan_;

@@ -166,8 +166,8 @@ std::expected<bool, std::string> PgKeeper::Claim() {
   const auto taken = connection_->Run();
   if (!taken) return std::unexpected(taken.error().text);
   if (taken->back().size() == 0) return false;
-  local_.started = local_.clock.Now();
-  local_.started_wall_ms = taken->back().Int(0, 0);
+  now_ms_ = taken->back().Int(0, 0);
+  local_.group_clock.Measure(WallTime(Millis(now_ms_)), local_.clock.Now());
   return true;
 }
 
@@ -234,8 +234,7 @@ std::expected<std::size_t, std::string> PgKeeper::Trim(std::uint64_t stream,
     rows.push_back({PackRowId({static_cast<std::uint32_t>(stream), number}),
                     std::string(found->Bytes(row, 1))});
   }
-  OldRowsJudge judge({*connection_, of_.group, local_.started_wall_ms - rule.retention.count()},
-                     local_);
+  OldRowsJudge judge({*connection_, of_.group, now_ms_ - rule.retention.count()}, local_);
   const auto old = judge.Judge(rows);
   if (!old) return std::unexpected(old.error());
   if (old->count == 0) return 0;

@@ -48,7 +48,8 @@ class PgKeeper {
   const Of of_;
   const std::int64_t turn_;  // number of the work that is the group's turn
   std::unique_ptr<PgConnection> connection_;
-  bool may_keep_ = false;  // its role may remove rows
+  bool may_keep_ = false;    // its role may remove rows
+  std::int64_t now_ms_ = 0;  // of this turn
   LocalFacts local_;
   std::uint64_t next_stream_ = 0;   // looked at
   std::optional<Digest> next_key_;  // whose tombstone is looked at
