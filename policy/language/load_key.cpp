@@ -17,15 +17,20 @@ constexpr std::string_view kPlaceHelp =
     "; accepted: header:Idempotency-Key, body#/transactionId, query.requestId, of GraphQL "
     "variables#/id or document@idempotent(key), or none";
 
+// What an agent writes there is about the body, not about the intent.
+bool IsOfBody(std::string_view field) { return ToLower(field).starts_with("content-"); }
+
 void ReadPlace(MapReader& map, std::string_view word, RequestPlace& at) {
   const auto text = map.Text(word);
   if (!text) return;
   const bool is_name = word == "key_header";
   const auto place = ParseRequestPlace(is_name ? "header:" + *text : *text);
   const bool is_reserved = place && place->is_field() && IsReservedHeader(place->name);
+  const bool is_taken =
+      place && place->is_field() && (IsCredentialField(place->name) || IsOfBody(place->name));
   const bool is_nameless = place && place->is_in_document() &&
                            !(IsGraphqlName(place->name) && IsGraphqlName(place->argument));
-  if (place && !is_reserved && !is_nameless) {
+  if (place && !is_reserved && !is_taken && !is_nameless) {
     at = *place;
     return;
   }
@@ -33,6 +38,7 @@ void ReadPlace(MapReader& map, std::string_view word, RequestPlace& at) {
   if (!is_name) {
     why = "'" + *text + "': ";
     why += is_reserved   ? "the field is about framing or routing"
+           : is_taken    ? "the field has a meaning of its own, and its value is no key"
            : is_nameless ? "a directive and its argument have names"
                          : place.error().detail();
     why += kPlaceHelp;

@@ -63,6 +63,12 @@ TEST(FlowWordsTest, WhatNothingTakesBackAsksFirstWhereTheFlowSaysSo) {
        "a, when: body#/n > 3 } }\nflows: { f: { tools: [ sms ]" +
            asks,
        "let it ask about every call, without `when`"},
+      {"  put: { match: \"PATCH b /p/{id}\", effect: write, before: { request: \"GET "
+       "/p/{path.id}\", "
+       "keep: body#/n, missing: go_on }, undo: { request: \"PATCH /p/{path.id}\", json: { n: "
+       "\"{before.body#/n}\" } } }\nflows: { f: { tools: [ put ]" +
+           asks,
+       "irreversible where before.missing lets it go on: say who is asked"},
       {"flows: { f: { tools: [ one ], irreversible_first_asks: 1 } }\n",
        "flows.f.irreversible_first_asks"},
   });

@@ -74,17 +74,20 @@ void WarnAboutNobodyToAsk(PolicyBuilder& draft, std::size_t index) {
 void CheckAsksFirst(PolicyBuilder& draft, std::size_t index) {
   const Tool& tool = draft.policy.tools[index];
   const Flow* const flow = draft.policy.FlowOf(tool);
+  const bool may_lack_undo = tool.before && tool.before->missing == BeforeMissing::kGoOn;
   if (flow == nullptr || !flow->irreversible_asks || flow->canceled_by == index ||
-      UndoClassOf(tool) != UndoClass::kIrreversible) {
+      (UndoClassOf(tool) != UndoClass::kIrreversible && !may_lack_undo)) {
     return;
   }
   if (tool.approval && tool.approval->when.empty() && !tool.approval->only_suspected) return;
   if (!tool.approval && draft.ToolHas(index, "approval")) return;  // reported
   draft.problems.Error(
       draft.ToolPlace(index, "approval"), draft.ToolKey(index, "approval"),
-      "flow " + flow->name + " says irreversible_first_asks, and this tool is irreversible: " +
-          (tool.approval ? "let it ask about every call, without `when`"
-                         : "say who is asked, approval: { by: [ team ] }, or add an undo"));
+      "flow " + flow->name + " says irreversible_first_asks, and this tool is irreversible" +
+          (may_lack_undo ? " where before.missing lets it go on: " : ": ") +
+          (tool.approval   ? "let it ask about every call, without `when`"
+           : may_lack_undo ? "say who is asked, approval: { by: [ team ] }, or missing: refuse"
+                           : "say who is asked, approval: { by: [ team ] }, or add an undo"));
 }
 
 }  // namespace
