@@ -21,30 +21,29 @@ class SharedClock final : public Clock {
     const std::lock_guard lock(mutex_);
     return WallAt(own_.Now());
   }
-  // The shared clock was read at some time from `asked` until now. What that leaves open is no
-  // reason to correct anything.
+  // The shared clock was read at some time from `asked` until now. What is within that is no reason
+  // to correct anything. It is rather late than early: nothing is dated after it has happened.
   void Measure(WallTime read, MonoTime asked) {
     const MonoTime now = own_.Now();
     const std::lock_guard lock(mutex_);
-    const auto doubt = (now - asked) / 2;
-    const WallTime shared = read + std::chrono::duration_cast<WallTime::duration>(doubt);
     if (zero_) {
-      const WallTime known =
-          *zero_ + std::chrono::duration_cast<WallTime::duration>(now.time_since_epoch());
-      const auto error = shared > known ? shared - known : known - shared;
-      if (error <= doubt + kToleratedError) return;
+      const WallTime known = *zero_ + SinceZero(now);
+      const bool is_late = known < read;
+      const bool is_early = known > read + SinceZero(MonoTime(now - asked)) + kToleratedError;
+      if (!is_late && !is_early) return;
       floor_ = WallAt(now);
     }
-    zero_ = shared - std::chrono::duration_cast<WallTime::duration>(now.time_since_epoch());
+    zero_ = read - SinceZero(now);
   }
 
  private:
   static constexpr Millis kToleratedError{20};
 
+  static WallTime::duration SinceZero(MonoTime now) {
+    return std::chrono::duration_cast<WallTime::duration>(now.time_since_epoch());
+  }
   WallTime WallAt(MonoTime now) const {
-    if (!zero_) return own_.WallNow();
-    return std::max(
-        floor_, *zero_ + std::chrono::duration_cast<WallTime::duration>(now.time_since_epoch()));
+    return zero_ ? std::max(floor_, *zero_ + SinceZero(now)) : own_.WallNow();
   }
 
   const Clock& own_;

@@ -1,7 +1,6 @@
 // The lanes of the process. They keep nothing of a request, so that all threads share them.
 #pragma once
 
-#include "proxy/mcp/mcp_state.h"
 #include "proxy/graphql/graphql_lane.h"
 #include "proxy/lanes/connect_lane.h"
 #include "proxy/lanes/observe_lane.h"
@@ -9,6 +8,7 @@
 #include "proxy/lanes/read_lane.h"
 #include "proxy/lanes/write_lane.h"
 #include "proxy/mcp/mcp_lane.h"
+#include "proxy/mcp/mcp_state.h"
 
 namespace recourse {
 

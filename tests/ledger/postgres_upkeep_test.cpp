@@ -205,6 +205,32 @@ TEST_F(RetentionTest, OneProcessHasTheTurn) {
   EXPECT_GT(Turn().rows, 0U);
 }
 
+// Of a probe that had come too early, say.
+TEST_F(PostgresUpkeepTest, AnEffectThatOthersHadGoneOnWithoutIsCounted) {
+  auto* const view = dynamic_cast<SharedLedgerView*>(one_.get());
+  const Event early = Dispatch(*one_, Call("early")), again = Dispatch(*one_, Call("again"));
+  const Event in_time = Dispatch(*one_, Call("in time"));
+  for (const Event* const sent : {&early, &again, &in_time}) {
+    Record(*other_, Move(*sent, Phase::kUncertain, Cause::kOwnerLost));
+  }
+  for (const Event* const sent : {&early, &again}) {
+    Transition absent = Move(*sent, Phase::kProvenAbsent, Cause::kProbeAbsent);
+    absent.from = Phase::kUncertain;
+    Record(*other_, std::move(absent));
+  }
+  EXPECT_EQ(Dispatch(*other_, Call("again")).attempt, 2);
+  Record(*one_, Success(in_time));
+  EXPECT_EQ(view->SharedCounts().second_effects, 0U);
+  EXPECT_FALSE(Await(one_->Record(Success(early), executor_), executor_));
+  EXPECT_EQ(view->SharedCounts().second_effects, 1U);
+  EXPECT_FALSE(Await(one_->Record(Success(again), executor_), executor_));
+  EXPECT_EQ(view->SharedCounts().second_effects, 2U);
+  // What it knows to have had none is no second effect.
+  Transition refused = Move(again, Phase::kRejected, Cause::kAnswer);
+  EXPECT_FALSE(Await(one_->Record(std::move(refused), executor_), executor_));
+  EXPECT_EQ(view->SharedCounts().second_effects, 2U);
+}
+
 class WentBackTest : public PostgresUpkeepTest {
  protected:
   // As a restore to that point in time does; `also` at once, before anybody looks.

@@ -36,6 +36,18 @@ TEST(SharedClockTest, IsNotCorrectedForWhatTheWayMayHaveTaken) {
   EXPECT_EQ(clock.WallNow(), kNoon + Millis(400));
 }
 
+// The answer was on its way for the rest: what happens now is not dated later than it is.
+TEST(SharedClockTest, IsRatherLateThanEarly) {
+  ManualClock own;
+  SharedClock clock(own);
+  const MonoTime asked = own.Now();
+  own.Advance(Millis(300));
+  clock.Measure(kNoon, asked);
+  EXPECT_EQ(clock.WallNow(), kNoon);
+  clock.Measure(kNoon + Millis(100), own.Now());
+  EXPECT_EQ(clock.WallNow(), kNoon + Millis(100));
+}
+
 TEST(SharedClockTest, FollowsForwardsAndStandsStillBackwards) {
   ManualClock own;
   SharedClock clock(own);

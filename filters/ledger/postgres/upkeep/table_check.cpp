@@ -54,7 +54,7 @@ constexpr PgStatement kUnlistedOperations{
     " SELECT e.op_stream, e.op_number, e.stream, e.number, o.key IS NULL OR o.flags & 12 <> 0"
     " FROM event e JOIN stream s ON s.stream = e.stream JOIN kept k ON k.grp = e.grp"
     " JOIN event f ON f.stream = e.op_stream AND f.number = e.op_number"
-    " LEFT JOIN operation o ON o.key = e.key"
+    " LEFT JOIN operation o ON o.grp = e.grp AND o.key = e.key"
     " LEFT JOIN event l ON l.stream = o.last_stream AND l.number = o.last_number"
     " WHERE e.key IS NOT NULL AND f.place > coalesce(k.place, 0) AND (o.key IS NULL"
     " OR s.source = ''::bytea AND (o.flags & 12 <> 0 OR o.flags & 14 = 0 AND l.place < e.place))"
@@ -68,8 +68,9 @@ constexpr PgStatement kLostIntents{
 constexpr PgStatement kMissingIntents{
     "missing_intents",
     "SELECT w.row FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[])"
-    " AS w(intent, row, place, least) LEFT JOIN intent i ON i.intent = w.intent"
-    " WHERE w.place > coalesce((" PG_KEPT
+    " AS w(intent, row, place, least)"
+    " LEFT JOIN intent i ON i.grp = $5::text AND i.intent = w.intent WHERE w.place > "
+    "coalesce((" PG_KEPT
     "$5::text), 0)"
     " AND (i.intent IS NULL OR i.place < w.least) ORDER BY w.place LIMIT 1"};
 
