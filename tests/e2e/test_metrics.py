@@ -67,6 +67,8 @@ def busy(double, closed, tmp_path_factory):
         make_traffic(shop, double)
         break_flows(shop)
         reload_policies(running)
+        held = ("recourse_buffered_bytes", "writes")
+        wait_until(lambda: Scrape(running).sum(*held) == 0, "all that writes held is given back")
         yield running, Scrape(running)
 
 
