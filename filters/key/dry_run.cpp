@@ -13,7 +13,7 @@ constexpr std::array<std::string_view, 11> kWords{
     "preview", "previewonly",  "noop",           "whatif",    "tentative"};
 
 // "X-Dry_Run" as "dryrun".
-std::string Plain(std::string_view name) {
+std::string PlainName(std::string_view name) {
   std::string plain = ToLower(name);
   std::erase_if(plain, [](char c) { return c == '-' || c == '_' || c == '.'; });
   if (name.starts_with("X-") || name.starts_with("x-")) plain.erase(0, 1);
@@ -21,7 +21,7 @@ std::string Plain(std::string_view name) {
 }
 
 bool Names(std::string_view name) {
-  const std::string plain = Plain(name);
+  const std::string plain = PlainName(name);
   return std::ranges::any_of(kWords, [&](std::string_view word) { return plain == word; }) ||
          plain.ends_with("dryrun") || plain.ends_with("validateonly");
 }

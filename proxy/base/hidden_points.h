@@ -42,16 +42,16 @@ inline bool IsHidden(std::uint32_t point) {
   struct Range {
     std::uint32_t first, last;
   };
-  static constexpr Range kHidden[] = {
+  static constexpr Range kHiddenPoints[] = {
       {0x0080, 0x009f},   {0x00ad, 0x00ad},   {0x034f, 0x034f},   {0x061c, 0x061c},
       {0x115f, 0x1160},   {0x17b4, 0x17b5},   {0x180b, 0x180f},   {0x200b, 0x200f},
       {0x2028, 0x202e},   {0x2060, 0x206f},   {0x2800, 0x2800},   {0x3164, 0x3164},
       {0xfe00, 0xfe0f},   {0xfeff, 0xfeff},   {0xffa0, 0xffa0},   {0xfff0, 0xfff8},
       {0x1bca0, 0x1bca3}, {0x1d173, 0x1d17a}, {0xe0000, 0xe0fff},
   };
-  return std::any_of(std::begin(kHidden), std::end(kHidden), [point](const Range& range) {
-    return point >= range.first && point <= range.last;
-  });
+  return std::any_of(
+      std::begin(kHiddenPoints), std::end(kHiddenPoints),
+      [point](const Range& range) { return point >= range.first && point <= range.last; });
 }
 
 }  // namespace recourse

@@ -9,16 +9,16 @@ namespace {
 
 // Marks are digests: none begins so.
 constexpr std::string_view kMagic("\xffrcnote", 7);
-constexpr std::size_t kKindAt = 7, kValueAt = 8;
+constexpr std::size_t kNoteKindAt = 7, kNoteValueAt = 8;
 constexpr int kKinds = 8;  // of writes, and room for one more
 
 bool IsNoteOf(NoteKind kind, const Mark& mark) {
-  return IsNote(mark) && mark[kKindAt] == static_cast<unsigned char>(kind);
+  return IsNote(mark) && mark[kNoteKindAt] == static_cast<unsigned char>(kind);
 }
 
 std::uint64_t ValueOf(const Mark& note) {
   std::uint64_t value = 0;
-  std::memcpy(&value, note.data() + kValueAt, sizeof value);
+  std::memcpy(&value, note.data() + kNoteValueAt, sizeof value);
   return value;
 }
 
@@ -27,8 +27,8 @@ std::uint64_t ValueOf(const Mark& note) {
 Mark NoteOf(NoteKind kind, std::uint64_t value) {
   Mark mark{};
   std::memcpy(mark.data(), kMagic.data(), kMagic.size());
-  mark[kKindAt] = static_cast<unsigned char>(kind);
-  std::memcpy(mark.data() + kValueAt, &value, sizeof value);
+  mark[kNoteKindAt] = static_cast<unsigned char>(kind);
+  std::memcpy(mark.data() + kNoteValueAt, &value, sizeof value);
   return mark;
 }
 

@@ -37,9 +37,9 @@ constexpr PgStatement kFlows{
     "flows",
     "SELECT flow, version, flow_stream, flow_number, phase, cause, steps, has_deadline, opened,"
     " row_stream, row_number FROM flow WHERE flow = ANY($1::uuid[]) AND grp = $2::text"};
-constexpr PgStatement kStreams{"streams_by_number",
-                               "SELECT stream, state = 1, beat FROM stream"
-                               " WHERE stream = ANY($1::bigint[]) AND grp = $2::text"};
+constexpr PgStatement kStreamsByNumber{"streams_by_number",
+                                       "SELECT stream, state = 1, beat FROM stream"
+                                       " WHERE stream = ANY($1::bigint[]) AND grp = $2::text"};
 // The events of an operation, and the moves of a flow, each name the one before.
 constexpr PgStatement kHistories{
     "histories",
@@ -164,7 +164,8 @@ class Reading {
     if (!wishes_.keys.empty()) Add(kByKey, UuidsOf(wishes_.keys, group_), TakeOperations);
     if (!wishes_.operations.empty())
       Add(kByOperation, IdsOf(wishes_.operations, group_), TakeByOperation);
-    if (!wishes_.streams.empty()) Add(kStreams, IdsOf(wishes_.streams, group_), TakeStreams);
+    if (!wishes_.streams.empty())
+      Add(kStreamsByNumber, IdsOf(wishes_.streams, group_), TakeStreams);
     if (!wishes_.rows.empty()) Add(kRowsById, IdsOf(wishes_.rows, group_), TakeRows);
     if (!wishes_.intents.empty()) Add(kIntents, UuidsOf(wishes_.intents, group_), TakeIntents);
     if (!wishes_.flows.empty()) Add(kFlows, UuidsOf(wishes_.flows, group_), TakeFlows);
