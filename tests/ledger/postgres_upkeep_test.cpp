@@ -331,12 +331,20 @@ class SameNumberTest : public WentBackTest, public testing::WithParamInterface<i
 
 TEST_P(SameNumberTest, AProcessWhoseNumberAnotherOneHasByNowNotices) {
   Keep();
-  const auto late = OpenTestPostgres(url_, clock_);
-  const Event lost = Finish(*late, "lost");
-  const std::uint32_t stream = UnpackRowId(lost.id).stream;
-  Back("SELECT setval('stream_number', " + std::to_string(stream - 1) + "); ");
-  const auto heir = OpenTestPostgres(url_, clock_);
-  ASSERT_EQ(UnpackRowId(heir->Stats().last_id).stream, stream);
+  std::unique_ptr<Ledger> late, heir;
+  std::uint32_t stream = 0;
+  const auto is_heir = [&] { return UnpackRowId(heir->Stats().last_id).stream == stream; };
+  // A process that notices the restore by itself may take the next number before the heir does.
+  for (int tries = 0; tries < 50 && (heir == nullptr || !is_heir()); ++tries) {
+    late.reset();
+    heir.reset();
+    Back();
+    late = OpenTestPostgres(url_, clock_);
+    stream = UnpackRowId(Finish(*late, "lost").id).stream;
+    Back("SELECT setval('stream_number', " + std::to_string(stream - 1) + "); ");
+    heir = OpenTestPostgres(url_, clock_);
+  }
+  ASSERT_TRUE(is_heir());
   for (int i = 0; i < GetParam(); ++i) Finish(*heir, "heir-" + std::to_string(i));
   const auto refused = TryBegin(*late, Call("x"));
   EXPECT_FALSE(refused);
