@@ -22,7 +22,8 @@ TEST(DryRunTest, ACallThatAsksForATryIsOne) {
     EXPECT_TRUE(MayBeDryRun({field}, {}, {})) << field.first;
   }
   // Kubernetes has dryRun=All.
-  for (const char* const name : {"dry_run", "dryRun", "validateOnly", "validate_only", "what-if"}) {
+  for (const char* const name : {"dry_run", "dryRun", "validateOnly", "validate_only", "what-if",
+                                 "Validation.Only", "the-very-long-name-of-a-dry-run"}) {
     EXPECT_TRUE(MayBeDryRun({}, {{name, "All"}}, {})) << name;
     EXPECT_TRUE(MayBeDryRun({}, {{name, ""}}, {})) << name;
     EXPECT_TRUE(MayBeDryRun({}, {}, JsonBody("{\"" + std::string(name) + "\": true}"))) << name;
@@ -31,6 +32,7 @@ TEST(DryRunTest, ACallThatAsksForATryIsOne) {
 
 TEST(DryRunTest, ACallThatDeclinesOrSaysNothingIsNone) {
   EXPECT_FALSE(MayBeDryRun({}, {}, {}));
+  EXPECT_FALSE(MayBeDryRun({}, {{"a-name-behind-which-comes-validationonly", "1"}}, {}));
   EXPECT_FALSE(MayBeDryRun({{"X-Dry-Run", "false"}, {"Prefer", "return=minimal"}}, {}, {}));
   EXPECT_FALSE(MayBeDryRun({}, {{"dry_run", "0"}, {"name", "dry_run"}}, {}));
   EXPECT_FALSE(MayBeDryRun({}, {}, JsonBody(R"({"dry_run": false, "validateOnly": null})")));
