@@ -142,14 +142,26 @@ Caller ReadCaller(const CallersRule& rule, const CallerIdentity& identity,
   return caller;
 }
 
+bool AreOneName(std::string_view a, std::string_view b) {
+  const auto bare = [](std::string_view name) {
+    name = TrimBlanks(name);
+    while (name.ends_with('.')) name.remove_suffix(1);
+    return name;
+  };
+  return EqualsIgnoreCase(bare(a), bare(b));
+}
+
 bool IsPartOfCaller(std::string_view who, std::string_view caller) {
-  if (who == caller) return true;
-  const std::string token = std::string(kOfToken) + AsPart(who);
+  if (AreOneName(who, caller)) return true;
+  std::string name;
   while (caller.starts_with(kOfToken) || caller.starts_with(kOfField)) {
     const auto end = std::min(caller.find(';'), caller.size());
-    if (caller.substr(0, end) == token) return true;
+    const auto begin = caller.starts_with(kOfToken) ? kOfToken.size() : kOfField.size();
+    if (PercentDecode(caller.substr(begin, end - begin), name) && AreOneName(who, name)) {
+      return true;
+    }
     caller.remove_prefix(std::min(end + 1, caller.size()));
-    if (who == caller) return true;
+    if (!caller.empty() && AreOneName(who, caller)) return true;
   }
   return false;
 }

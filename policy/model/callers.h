@@ -63,8 +63,11 @@ using FieldValues = std::function<std::vector<std::string_view>(std::string_view
 Caller ReadCaller(const CallersRule& rule, const CallerIdentity& identity,
                   const FieldValues& values, WallTime now);
 
-// Whether that person or program is among those who make up the caller: nobody approves what comes
-// in their own name.
+// Whether people read both as one name: in any case of letters, with blanks around it, with a dot
+// behind it.
+bool AreOneName(std::string_view a, std::string_view b);
+// Whether that person or program is among those who make up the caller, also where a field alone
+// says so: nobody approves what comes in their own name.
 bool IsPartOfCaller(std::string_view who, std::string_view caller);
 
 }  // namespace recourse

@@ -78,20 +78,17 @@ constexpr std::array<std::string_view, 2> kLaterNoCredentialPairs[] = {
     {"requestverification", "token"},
     {"authenticity", "token"}};
 
-constexpr std::string_view kCredentialParameters[] = {"api_key",
-                                                      "apikey",
-                                                      "api-key",
-                                                      "key",
-                                                      "access_token",
-                                                      "token",
-                                                      "auth",
-                                                      "sig",
-                                                      "signature",
-                                                      "x-amz-signature",
-                                                      "x-amz-security-token",
-                                                      "auth_token",
-                                                      "oauth_token",
-                                                      "private_token"};
+// A parameter is mostly an argument, whoever it names: by fewer words than of a field it is a
+// credential, or by what stands before "key".
+constexpr std::string_view kParameterWords[] = {
+    "authorization", "auth",     "token",       "apikey",       "apitoken",    "secret",
+    "credential",    "password", "passwd",      "jwt",          "credentials", "bearer",
+    "assertion",     "passcode", "accesstoken", "sessiontoken", "session",     "sessionid",
+    "signature",     "sig",      "sid"};
+constexpr std::string_view kParameterKeys[] = {"api",   "access",       "app",     "auth",
+                                               "user",  "subscription", "master",  "private",
+                                               "admin", "service",      "consumer"};
+constexpr std::string_view kParameters[] = {"key", "awsaccesskeyid", "googleaccessid"};
 
 // Whole names, and beginnings of names: cookies against forgery, for analytics, for stickiness.
 constexpr std::string_view kPlainCookies[] = {"csrf",          "csrftoken",
@@ -149,6 +146,7 @@ bool Contains(const List& list, const Item& item) {
 struct Meaning {
   bool is_principal = false;
   bool is_tenant = false;
+  bool is_parameter = false;  // of a principal, as the name of a query parameter
 };
 
 template <class Predicate>
@@ -200,7 +198,7 @@ class NameReader {
   Meaning End() {
     Judge({});
     const bool is_principal = is_principal_ && !is_none_;
-    return {is_principal, is_tenant_ && !is_principal};
+    return {is_principal, is_tenant_ && !is_principal, is_parameter_ && !is_none_};
   }
 
  private:
@@ -223,6 +221,8 @@ class NameReader {
         is_principal_ || Contains(kCredentialWords, last_) || Contains(kCredentialPairs, pair) ||
         (is_now_ &&
          (Contains(kLaterCredentialWords, last_) || Contains(kLaterCredentialPairs, pair)));
+    is_parameter_ = is_parameter_ || Contains(kParameterWords, last_) ||
+                    (last_ == "key" && Contains(kParameterKeys, before_));
     is_tenant_ = is_tenant_ || Contains(kTenantWords, last_) ||
                  (is_now_ && (Contains(kLaterTenantWords, last_) || Contains(kTenantPairs, pair)));
   }
@@ -233,7 +233,7 @@ class NameReader {
   }
 
   const bool is_now_;
-  bool is_none_ = false, is_principal_ = false, is_tenant_ = false;
+  bool is_none_ = false, is_principal_ = false, is_tenant_ = false, is_parameter_ = false;
   std::string_view before_, last_;
 };
 
@@ -277,7 +277,7 @@ bool IsTenantField(std::string_view name, FieldNames names) {
 }
 
 bool IsPrincipalParameter(std::string_view name) {
-  return Contains(kCredentialParameters, ToLower(name));
+  return MeaningOf(name, FieldNames::kNow).is_parameter || Contains(kParameters, ToLower(name));
 }
 
 bool IsPrincipalCookie(std::string_view name) {

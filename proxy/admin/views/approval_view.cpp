@@ -41,7 +41,7 @@ void WriteRequest(JsonObject& json, const RenderedRequest* request) {
   }
   JsonObject message(json.Value("request"));
   message.Text("method", request->method);
-  message.Text("target", request->target);
+  message.Text("target", ShownTarget(request->target, "(hidden)"));
   WriteFields(message, request->headers, "(hidden)");
   WriteWholeBody(message, request->body);
 }

@@ -19,7 +19,7 @@ void WriteRequest(JsonObject& json, std::string_view name,
   if (!request) return;
   JsonObject message(json.Value(name));
   message.Text("method", request->method);
-  message.Text("target", request->target);
+  message.Text("target", ShownTarget(request->target, kHidden));
   Headers fields = request->headers;
   DropTerms(fields);
   WriteFields(message, fields, kHidden);

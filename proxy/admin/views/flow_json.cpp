@@ -16,7 +16,7 @@ void WriteUndo(JsonObject& json, std::string_view name, const std::string& base_
   if (!request) return;
   JsonObject message(json.Value(name));
   message.Text("method", request->method);
-  message.Text("url", base_url + request->target);
+  message.Text("url", base_url + ShownTarget(request->target, kNotShown));
   WriteFields(message, request->headers, kNotShown);
   WriteBody(message, request->body);
 }

@@ -5,32 +5,49 @@
 #include <string_view>
 #include <utility>
 
+#include "proxy/base/http/dry_run_names.h"
 #include "proxy/base/latest_texts.h"
 
 namespace recourse {
 namespace {
 
-// Of WebDAV, AtomPub, SOAP, PostgREST, CloudEvents, Dropbox, AWS, Azure, Swift.
-constexpr std::string_view kArgumentFields[] = {
-    "content-disposition", "content-profile", "content-range", "ce-source",
-    "ce-subject",          "ce-type",         "depth",         "destination",
-    "dropbox-api-arg",     "overwrite",       "slug",          "soapaction",
-    "x-amz-target",        "x-amz-tagging",   "x-copy-from",   "x-ms-page-write",
-    "x-ms-range",          "x-update-range"};
+// Of WebDAV, AtomPub, SOAP, PostgREST, CloudEvents, Dropbox, AWS, Azure, Swift, Supabase.
+constexpr std::string_view kArgumentFields[] = {"content-disposition",
+                                                "content-profile",
+                                                "content-range",
+                                                "ce-source",
+                                                "ce-subject",
+                                                "ce-type",
+                                                "depth",
+                                                "destination",
+                                                "dropbox-api-arg",
+                                                "overwrite",
+                                                "slug",
+                                                "soapaction",
+                                                "x-amz-client-context",
+                                                "x-amz-invocation-type",
+                                                "x-amz-target",
+                                                "x-amz-tagging",
+                                                "x-copy-from",
+                                                "x-delete-after",
+                                                "x-delete-at",
+                                                "x-ms-page-write",
+                                                "x-ms-range",
+                                                "x-update-range",
+                                                "x-upsert"};
 // tus, Google, Azure, Swift.
 constexpr std::string_view kBeginnings[] = {"upload-",     "x-goog-upload-",   "x-upload-content-",
                                             "x-ms-blob-",  "x-ms-documentdb-", "x-object-",
                                             "x-container-"};
-// Stores of objects; Tencent and Alibaba Cloud, Next.js; Backblaze; what is only tried.
+// Stores of objects; Tencent and Alibaba Cloud, Next.js; Backblaze.
 constexpr std::string_view kEndings[] = {
     "-copy-source", "-copy-source-range", "-rename-source", "-source-range",
     "-acl",         "-access-tier",       "-storage-class", "-action",
-    "-file-name",   "-filename",          "-part-number",   "dry-run",
-    "dryrun",       "-validate-only"};
+    "-file-name",   "-filename",          "-part-number"};
 // What a store keeps beside an object, and for whom.
 constexpr std::string_view kMiddles[] = {"-meta-", "-bz-info-", "-grant-"};
 // Preferences that are about more than the answer.
-constexpr std::string_view kPreferences[] = {"tx=", "resolution=", "missing="};
+constexpr std::string_view kPreferences[] = {"tx=", "resolution=", "missing=", kDryRunPreference};
 
 // In lower case, without parameters.
 std::string MediaOf(std::string_view content_type) {
@@ -59,7 +76,7 @@ bool IsArgumentName(std::string_view name) {
   const auto has = [&](std::string_view part) { return lower.contains(part); };
   return std::ranges::find(kArgumentFields, lower) != std::end(kArgumentFields) ||
          std::ranges::any_of(kBeginnings, begins) || std::ranges::any_of(kEndings, ends) ||
-         std::ranges::any_of(kMiddles, has);
+         std::ranges::any_of(kMiddles, has) || NamesDryRun(lower);
 }
 
 // A process meets few names.
