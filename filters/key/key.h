@@ -31,6 +31,7 @@ struct KeyInputs {
   const std::vector<std::pair<std::string, std::string>>& captures;  // decoded
   const std::vector<std::pair<std::string, std::string>>& query;     // decoded
   const CallBody& body;
+  const UndoesByBody* undoes = nullptr;  // null: of it nothing is asked
 };
 
 struct DerivedKey {

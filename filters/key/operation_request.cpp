@@ -83,7 +83,8 @@ KeyInputs InputsOf(const RequestContext& context, const CallBody& body, const Hm
           context.path,
           context.captures,
           context.query,
-          body};
+          body,
+          context.tool == nullptr ? &context.backend->undoes : &context.tool->undoes};
 }
 
 // The request is kept, to be sent when somebody has approved it.

@@ -7,8 +7,11 @@
 #include "filters/call/redirect.h"
 #include "filters/key/canonical_args.h"
 #include "filters/key/dry_run.h"
+#include "filters/key/undo_marks.h"
 #include "filters/ledger/model/standing_notes.h"
 #include "policy/model/principal.h"
+#include "policy/undo/undo_choice.h"
+#include "policy/undo/undo_names.h"
 #include "policy/uri/opposites.h"
 #include "policy/uri/path.h"
 #include "proxy/base/json/json_canonical.h"
@@ -178,13 +181,6 @@ std::uint64_t ContentOf(const HmacKey& secret, const std::string& method, const 
   return content;
 }
 
-// A call by name, by that and all its arguments.
-Digest CallMark(const HmacKey& secret, const std::string& backend, const CallBody& body,
-                std::uint64_t tenants, std::string_view arguments) {
-  if (tenants == 0) return secret.OfParts({kCallVersion, backend, body.call_name, arguments});
-  return secret.OfParts({kCallVersion, backend, body.call_name, arguments, TextOf(tenants)});
-}
-
 std::optional<Digest> ResourceOfTarget(const HmacKey& secret, const EffectFacts& facts,
                                        std::string_view target) {
   const auto mark = std::min(target.find('?'), target.size());
@@ -219,36 +215,48 @@ void NoteUndo(const HmacKey& secret, const CallBody& body, const RenderedRequest
   }
 }
 
-// The agent may make the undo request by itself. A path that does not name the effect undoes one or
-// another, as its body says, which nobody compares.
-void AddUndo(const HmacKey& secret, const EffectFacts& facts, const Standing& known,
+// The agent may make the undo request by itself.
+void AddUndo(const HmacKey& secret, const EffectFacts& facts, const Event& dispatching,
              Transition& transition) {
   const RenderedRequest& undo = *transition.undo;
+  const Tool* const tool =
+      facts.policy == nullptr ? nullptr : facts.policy->FindTool(dispatching.tool);
+  const OwnUndo own{tool, UndoOf(tool, undo), dispatching};
   const HttpRequest request{undo.method, undo.target, undo.headers, undo.body};
   if (facts.backend.has_endpoint()) {
     const auto body = ReadCallBody(facts.backend, request);
-    if (body && body->calls_tool()) {
-      AddMark(transition.ended_by, CallMark(secret, facts.backend.name, *body, facts.tenants,
-                                            CanonicalJson(body->json)));
-    }
+    if (body && body->calls_tool()) NoteUndoCall(secret, facts, own, *body, transition);
     return;
   }
   const auto resource = ResourceOfTarget(secret, facts, undo.target);
   if (!resource) return;
   transition.undo_resource = MarkOf(*resource);
-  const bool names_effect =
+  const bool has_reference =
       !transition.external_ref.empty() &&
       undo.target.find(PercentEncode(transition.external_ref)) != std::string::npos;
-  if (!names_effect) return;
+  const bool names_effect =
+      has_reference || (own.rule != nullptr && NamesEffectInTarget(*tool, *own.rule));
+  if (!names_effect) {
+    const auto body = ReadCallBody(facts.backend, request);
+    if (body) NoteUndoRequest(secret, own, *resource, *body, transition);
+    return;
+  }
   AddPlace(secret, facts, undo.target, transition);
   const Mark place = MarkOn(transition.undo_resource, KindOfMethod(undo.method));
-  const bool is_noted = std::ranges::find(known.ended_by, place) != known.ended_by.end();
+  const auto& known = dispatching.stands.ended_by;
+  const bool is_noted = std::ranges::find(known, place) != known.end();
   if (undo.method == "DELETE" || is_noted) return;
   const auto body = ReadCallBody(facts.backend, request);
   NoteUndo(secret, body.value_or(CallBody()), undo, transition);
 }
 
 }  // namespace
+
+Digest CallMark(const HmacKey& secret, const std::string& backend, const CallBody& body,
+                std::uint64_t tenants, std::string_view arguments) {
+  if (tenants == 0) return secret.OfParts({kCallVersion, backend, body.call_name, arguments});
+  return secret.OfParts({kCallVersion, backend, body.call_name, arguments, TextOf(tenants)});
+}
 
 std::uint64_t TenantMark(const HmacKey& secret, const Headers& headers) {
   const std::string tenants = TenantsOf(headers);
@@ -310,6 +318,7 @@ Standing StandingOf(const KeyInputs& inputs) {
   }
   AddActions(inputs, std::move(arguments), stands);
   AddTools(inputs, stands);
+  AddUndoMarks(inputs, stands);
   if (stands.kind == WriteKind::kPatch) AddMembers(inputs, stands);
   return stands;
 }
@@ -324,7 +333,7 @@ void AddEffect(EffectFacts facts, const HmacKey& secret, const Event& dispatchin
   if (is_taken_on && transition.to != Phase::kUncertain) {
     transition.ended_by.push_back(NoteOf(NoteKind::kUnproven, 0));
   }
-  if (transition.undo) AddUndo(secret, facts, dispatching.stands, transition);
+  if (transition.undo) AddUndo(secret, facts, dispatching, transition);
   if (IsIdempotent(kind) || kind == WriteKind::kPatch || facts.backend.has_endpoint()) return;
   if (!transition.external_ref.empty()) {
     std::string place(facts.path);

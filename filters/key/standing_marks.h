@@ -19,6 +19,10 @@ std::uint64_t TenantMark(const HmacKey& secret, const Headers& headers);
 Digest ResourceOf(const HmacKey& secret, const std::string& backend, std::string_view path,
                   Pairs query, std::uint64_t tenants);
 
+// A call by name, by that and all its arguments.
+Digest CallMark(const HmacKey& secret, const std::string& backend, const CallBody& body,
+                std::uint64_t tenants, std::string_view arguments);
+
 // Of a call: kind, actions and members. All but what its answer tells.
 Standing StandingOf(const KeyInputs& inputs);
 

@@ -80,6 +80,7 @@ NewOperation OperationOf(const Event& step, const Backend& backend) {
     call.event.stands.kind = KindOfMethod(request.method);
     call.event.stands.is_named = true;
     NoteOwnContent(step.stands, call.event.stands);
+    if (const auto own = OwnUndoOf(step.stands)) call.event.stands.leaves.push_back(*own);
   }
   return call;
 }

@@ -87,6 +87,9 @@ void CheckBefore(PolicyBuilder& draft, const RouteTable& routes, std::size_t ind
 // The tools that `same_as` names. A part of Validate.
 void CheckSameAs(PolicyBuilder& draft, std::size_t index);
 
+// Which calls may be the undo of another one. A part of Validate.
+void NoteUndoes(PolicyBuilder& draft, std::size_t index);
+
 // Places of calls and answers that nothing can ever have. A part of Validate.
 void WarnAboutPointers(PolicyBuilder& draft, std::size_t index);
 

@@ -392,6 +392,7 @@ void Validate(PolicyBuilder& draft) {
     CheckMcpTool(draft, routes, i);
     CheckBefore(draft, routes, i);
     CheckUndo(draft, routes, i);
+    NoteUndoes(draft, i);
     CheckWindow(draft, i);
     CheckSharedKeys(draft, i);
     // Among errors they could be the consequence of one, such as a misspelled key_header.

@@ -166,6 +166,13 @@ struct ApprovalRule {
 
 class TlsClient;  // proxy/net/tls/tls_client.h
 
+// Undo requests of tools that do not say in their path what they take back, where an agent may make
+// them by itself.
+struct UndoesByBody {
+  bool may_be = false;
+  std::vector<std::string> names;  // of the members that say it
+};
+
 struct Backend {
   std::string name;
   std::string scheme;  // http or https
@@ -182,6 +189,7 @@ struct Backend {
   std::string endpoint;  // unless it is HTTP: the url's path, for agents too; "/" at least
   // GraphQL: documents by the hash or the id that stands for them.
   std::map<std::string, std::string, std::less<>> persisted;
+  UndoesByBody undoes;             // that its unlisted writes may be
   bool trust_annotations = false;  // MCP: believe what the server says about its tools
   bool trust_effects = false;      // MCP: `import` puts in force what it declares of them
   std::optional<Millis> timeout;   // unset: the lane's default
@@ -263,6 +271,7 @@ struct Tool {
   std::vector<EndingTool> superseded_by;  // beside what ends every answer (ledger/standing.h)
   bool superseded_by_others = false;      // any other write on its resource does
   bool supersedes_others = false;         // another tool names it there
+  UndoesByBody undoes;                    // that its calls may be
   std::optional<Selector> external_ref;
   std::optional<SettleRule> settle;
   std::optional<SettledByRule> settled_by;

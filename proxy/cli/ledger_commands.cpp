@@ -23,6 +23,7 @@ struct LedgerArguments {
   std::string head_file, head_key, reason, backup_path, directory, group, key_id = "k1";
   SharedLedgerArguments shared;
   SharedGrant grant;
+  bool all_groups = false;
 };
 
 int PrintNewKey(const std::string& id) {
@@ -44,6 +45,16 @@ int Verify(const ApiClient& client, const LedgerArguments& args) {
   }
   if (args.head_file.empty()) return VerifyLedger(client, std::cout, std::cerr);
   return VerifyLedgerWithHead(client, args.head_file, args.head_key, std::cout, std::cerr);
+}
+
+int Accept(const ApiClient& client, const LedgerArguments& args) {
+  if (args.shared.ledger.empty()) return AcceptLedger(client, args.reason, std::cout, std::cerr);
+  if (args.group.empty() != args.all_groups) {
+    std::cerr << "recourse: whose? Each group has its own calls to look after: give --group, or "
+                 "--all-groups\n";
+    return kExitUsage;
+  }
+  return AcceptSharedLedger(args.shared, args.group, args.reason, std::cout, std::cerr);
 }
 
 int Export(const ApiClient& client, const LedgerArguments& args) {
@@ -154,13 +165,12 @@ void AddLedger(CLI::App& app, const ApiClient& client,
   AddDatabaseCommands(*ledger, args, exit_code);
   CLI::App* accept = command(
       "accept", "Let new writes through after a restore: you know what was done since the backup",
-      [args, &client] {
-        return args->shared.ledger.empty()
-                   ? AcceptLedger(client, args->reason, std::cout, std::cerr)
-                   : AcceptSharedLedger(args->shared, args->reason, std::cout, std::cerr);
-      });
+      [args, &client] { return Accept(client, *args); });
   accept->add_option("--reason", args->reason, "What you know of it; kept in the ledger");
-  OfDatabase(*accept, *args);
+  CLI::Option* const of = OfDatabase(*accept, *args);
+  accept->add_option("--group", args->group, "Whose writes, as in the policy")->needs(of);
+  accept->add_flag("--all-groups", args->all_groups, "Those of every group of the database")
+      ->needs(of);
   CLI::App* dump = command(
       "export", "Print the ledger as lines of JSON, between a first and a last line about them",
       [args, &client] { return Export(client, *args); });

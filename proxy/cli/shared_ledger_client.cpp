@@ -167,10 +167,10 @@ int ShowSharedLedger(const SharedLedgerArguments& args, std::ostream& out, std::
   return ledger ? PrintSaid(SharedLedgerStatus(*ledger), out, err) : ledger.error();
 }
 
-int AcceptSharedLedger(const SharedLedgerArguments& args, const std::string& reason,
-                       std::ostream& out, std::ostream& err) {
+int AcceptSharedLedger(const SharedLedgerArguments& args, const std::string& group,
+                       const std::string& reason, std::ostream& out, std::ostream& err) {
   const auto ledger = SharedOf(args, err);
-  return ledger ? PrintSaid(AcceptSharedLedger(*ledger, reason), out, err) : ledger.error();
+  return ledger ? PrintSaid(AcceptSharedLedger(*ledger, group, reason), out, err) : ledger.error();
 }
 
 int VerifySharedLedger(const SharedLedgerArguments& args, bool as_json, std::ostream& out,

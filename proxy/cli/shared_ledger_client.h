@@ -21,8 +21,9 @@ int MigrateLedger(const SharedLedgerArguments& args, std::ostream& out, std::ost
 int GrantLedger(const SharedLedgerArguments& args, const SharedGrant& grant, std::ostream& out,
                 std::ostream& err);
 int ShowSharedLedger(const SharedLedgerArguments& args, std::ostream& out, std::ostream& err);
-int AcceptSharedLedger(const SharedLedgerArguments& args, const std::string& reason,
-                       std::ostream& out, std::ostream& err);
+// `group` empty: of all.
+int AcceptSharedLedger(const SharedLedgerArguments& args, const std::string& group,
+                       const std::string& reason, std::ostream& out, std::ostream& err);
 // Every stream, one after the other. `as_json`: one object, with a report of each.
 int VerifySharedLedger(const SharedLedgerArguments& args, bool as_json, std::ostream& out,
                        std::ostream& err);

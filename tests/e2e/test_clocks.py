@@ -5,17 +5,15 @@ clock keeps its pace, as in a virtual machine whose time of day is set.
 """
 
 import itertools
-import pathlib
 import time
 
 import pytest
 
 from support import rawhttp
+from support.faked_time import HOUR, YEAR, FakedTime
 from support.policies import standard
 from support.recourse import MEASURABLE, Recourse
 
-LIBRARIES = sorted(pathlib.Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
-HOUR, YEAR = 3600, 365 * 24 * 3600
 JUMPS = {"an_hour_back": -HOUR, "a_day_and_an_hour_on": 25 * HOUR,
          "ten_years_back": -10 * YEAR, "ten_years_on": 10 * YEAR}  # fmt: skip
 
@@ -34,29 +32,16 @@ WIDE = """\
 """
 
 
-class FakedClock:
-    """Recourse whose wall clock is off by what `set` says, from the next look at it on."""
+class FakedClock(FakedTime):
+    """Recourse whose wall clock is off by what `set` says."""
 
     def __init__(self, double, directory):
-        self.offset = pathlib.Path(directory) / "offset"
-        self.set(0)
-        env = {
-            "LD_PRELOAD": str(LIBRARIES[0]),
-            "FAKETIME_TIMESTAMP_FILE": str(self.offset),
-            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-            "FAKETIME_NO_CACHE": "1",
-        }
-        self.recourse = Recourse(directory, standard(double, extra_tools=WIDE), env=env)
-
-    def set(self, seconds):
-        partial = self.offset.with_suffix(".new")
-        partial.write_text(f"{seconds:+d}s\n")
-        partial.rename(self.offset)
+        super().__init__(directory)
+        self.recourse = Recourse(directory, standard(double, extra_tools=WIDE), env=self.env)
 
 
 @pytest.fixture
 def clock(double, tmp_path):
-    assert LIBRARIES, "the Debian package faketime is missing"
     faked = FakedClock(double, tmp_path)
     with faked.recourse:
         yield faked

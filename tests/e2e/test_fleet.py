@@ -98,9 +98,7 @@ def postgres(request):
 
 @pytest.fixture(scope="module")
 def pods(double, postgres, tmp_path_factory):
-    url = postgres.database()
-    made = run_cli("ledger", "migrate", "--ledger", url)
-    assert made.returncode == 0, made
+    url = postgres.ledger()
     with Pods(tmp_path_factory.mktemp("pods"), double, url) as running:
         yield running
         for pod in (running.a, running.b):

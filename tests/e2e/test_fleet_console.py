@@ -42,8 +42,7 @@ def postgres():
 def fleet(double, postgres, tmp_path_factory):
     if subprocess.run(["unshare", "--uts", "true"], check=False, capture_output=True).returncode:
         pytest.skip("nobody may name a machine here")
-    url = postgres.database()
-    assert run_cli("ledger", "migrate", "--ledger", url).returncode == 0
+    url = postgres.ledger()
     pods = Pods(tmp_path_factory.mktemp("pods"), double, url)
     named(pods.a, "pod-a")
     named(pods.b, "pod-b")

@@ -78,8 +78,7 @@ def agent(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def groups(double, postgres, agent, tmp_path_factory):
-    url = postgres.database()
-    assert run_cli("ledger", "migrate", "--ledger", url).returncode == 0
+    url = postgres.ledger()
     with Groups(tmp_path_factory.mktemp("groups"), double, url, agent) as running:
         yield running
         for pod in (running.a, running.b):
@@ -203,8 +202,7 @@ def test_an_unknown_call_of_one_group_is_not_settled_in_the_other(groups, double
 
 
 def test_the_keeper_of_one_group_leaves_the_others_keys(double, postgres, agent, tmp_path, token):
-    url = postgres.database()
-    assert run_cli("ledger", "migrate", "--ledger", url).returncode == 0
+    url = postgres.ledger()
     with Groups(tmp_path, double, url, agent) as groups:
         for pod in (groups.a, groups.b):
             send(pod, "PUT", f"/switch/{token}", token)
@@ -237,8 +235,7 @@ def everything(postgres, url, column):
 def test_a_group_of_an_earlier_version_and_a_volume_keep_the_keys_that_they_had(
     double, postgres, agent, tmp_path, token
 ):
-    url = postgres.database()
-    assert run_cli("ledger", "migrate", "--ledger", url).returncode == 0
+    url = postgres.ledger()
     pods = Named(tmp_path, double, url, "a", GROUPS[0], agent)
     with pods:
         send(pods.a, "POST", f"/notes/{token}", token)
@@ -293,6 +290,45 @@ def test_what_was_remembered_before_the_tables_told_groups_apart_is_known_after(
         wait_until(lambda: len(double.effects(f"/mail/{token}")) == 1)
     assert len(double.effects(path)) == 1
     assert run_cli("ledger", "verify", "--ledger", url, *pods.secrets[2:]).returncode == 0
+
+
+TABLES = ("ledger", "stream", "operation", "intent", "flow", "event", "work", "secret")
+
+
+def test_a_restore_is_accepted_by_each_group_for_itself(double, postgres, agent, tmp_path, token):
+    url = postgres.ledger()
+    accept = lambda *words: run_cli("ledger", "accept", "--ledger", url, *words)
+    each = lambda sql: postgres.sql(url, "; ".join(sql.format(table) for table in TABLES))
+    with Groups(tmp_path, double, url, agent) as groups:
+        both = (groups.a, groups.b)
+        for pod in both:
+            send(pod, "POST", f"/notes/{token}", token)
+        each("CREATE TABLE was_{0} AS SELECT * FROM {0}")
+        for pod in both:
+            send(pod, "POST", f"/notes/{token}-lost", token)
+        each("DELETE FROM {0}; INSERT INTO {0} SELECT * FROM was_{0}")
+        send(groups.a, "POST", f"/notes/{token}-a", token, status=503)
+        for pod in both:
+            send(pod, "POST", f"/notes/{token}-b", token, status=503)
+        assert (whose := accept()).returncode == 2 and "--all-groups" in whose.stderr, whose
+        assert accept("--group", GROUPS[0], "--all-groups").returncode == 2
+        assert (other := accept("--group", "shop/other")).returncode != 0, other
+        done = accept("--group", GROUPS[0], "--reason", "looked")
+        assert done.returncode == 0 and "other groups have not" in done.stdout, done
+        for path in ("c", "d"):
+            send(groups.a, "POST", f"/notes/{token}-{path}", token)
+            send(groups.b, "POST", f"/notes/{token}-{path}", token, status=503)
+            for pod in both:
+                pod.kill()
+                pod.start()
+        assert "restored from a backup" not in groups.a.cli("status").stdout
+        assert "restored from a backup" in groups.b.cli("status").stdout
+        own = groups.b.cli("ledger", "accept", "--reason", "looked too")
+        assert own.returncode == 0, own
+        send(groups.b, "POST", f"/notes/{token}-e", token)
+        assert "nothing to accept" in accept("--all-groups").stdout
+        assert not json.loads(run_cli("ledger", "status", "--ledger", url).stdout)["restored"]
+    assert double.effects(f"/notes/{token}-a") == []
 
 
 def test_all_of_it_is_found_by_indexes(groups, postgres, token):

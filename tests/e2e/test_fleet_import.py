@@ -26,9 +26,7 @@ def postgres():
 
 
 def migrated(postgres):
-    url = postgres.database()
-    assert run_cli("ledger", "migrate", "--ledger", url).returncode == 0
-    return url
+    return postgres.ledger()
 
 
 def arguments(volume, url):

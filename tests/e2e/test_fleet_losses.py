@@ -9,7 +9,7 @@ import pytest
 
 from support import rawhttp
 from support.postgres import Postgres
-from support.recourse import CRASH_POINTS, run_cli
+from support.recourse import CRASH_POINTS
 from support.waiting import wait_until
 from test_fleet import Pods, cut_off, stream_of, write
 from test_flow_commands import trace_of
@@ -27,9 +27,7 @@ def postgres():
 
 @pytest.fixture(scope="module")
 def url(postgres):
-    fresh = postgres.database()
-    assert run_cli("ledger", "migrate", "--ledger", fresh).returncode == 0
-    return fresh
+    return postgres.ledger()
 
 
 def ask(pod, path, token):

@@ -4,7 +4,6 @@ import pytest
 
 from support import rawhttp
 from support.postgres import Postgres
-from support.recourse import run_cli
 from support.waiting import wait_until
 from test_fleet import Pods, write
 from test_flow_commands import Shop, trace_of
@@ -19,8 +18,7 @@ def postgres():
 @pytest.fixture
 def pods(double, postgres, tmp_path):
     """`old` runs; `new` is to be started with another policy, where nobody answers at the shop."""
-    url = postgres.database()
-    assert run_cli("ledger", "migrate", "--ledger", url).returncode == 0
+    url = postgres.ledger()
     made = Pods(tmp_path, double, url, ["old", "new"])
     text = made.new.policy_path.read_text()
     assert text.count(double.url) == 1

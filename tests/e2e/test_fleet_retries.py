@@ -9,7 +9,6 @@ import pytest
 
 from support import plans, rawhttp
 from support.postgres import SERVER_PROGRAMS, Postgres
-from support.recourse import run_cli
 from support.waiting import wait_until
 from test_fleet import Pods, stream_of
 from test_flow_commands import trace_of
@@ -23,8 +22,7 @@ def postgres():
 
 @pytest.fixture(scope="module")
 def pods(double, postgres, tmp_path_factory):
-    url = postgres.database()
-    assert run_cli("ledger", "migrate", "--ledger", url).returncode == 0
+    url = postgres.ledger()
     policy = Pods.policy(double, f'{{ url: "{url}", group: shop/checkout }}').replace(
         "/notes/{token}\n", "/notes/{token}\n    hold: 6s\n", 1)
     with Pods(tmp_path_factory.mktemp("pods"), double, url, policy=policy) as running:
@@ -125,8 +123,7 @@ def test_a_call_while_a_retry_waits_at_another_pod_is_another(pods, token, field
 
 def test_a_call_after_the_pod_of_an_equal_one_died_is_its_retry(double, postgres, tmp_path, token,
                                                                 fields):
-    url = postgres.database()
-    assert run_cli("ledger", "migrate", "--ledger", url).returncode == 0
+    url = postgres.ledger()
     with Pods(tmp_path, double, url) as pods:
         calls = Calls(pods, token, fields, "placed")
         with calls.begin(pods.a), contextlib.suppress(OSError, rawhttp.Cut):

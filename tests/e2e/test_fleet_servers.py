@@ -25,9 +25,7 @@ def postgres():
 
 @pytest.fixture
 def url(postgres):
-    fresh = postgres.database()
-    assert run_cli("ledger", "migrate", "--ledger", fresh).returncode == 0
-    return fresh
+    return postgres.ledger()
 
 
 def ask(pod, path):
@@ -123,8 +121,7 @@ def test_while_the_disk_of_the_database_is_full_nothing_is_begun(double, tmp_pat
     place.chmod(0o755)
     with small_disk(place / "disk", "160M") as disk:
         with Postgres(disk) as postgres:
-            url = postgres.database()
-            assert run_cli("ledger", "migrate", "--ledger", url).returncode == 0
+            url = postgres.ledger()
             with Pods(tmp_path, double, url, ["pod"], more=", wait: 1s") as pods:
                 assert status_of(pods.pod, "/notes/before") == 201
                 fill(disk / "other")

@@ -9,7 +9,9 @@ from support import rawhttp
 from support.postgres import Postgres
 from support.recourse import run_cli
 from test_audit import verifier_in
+from support.waiting import wait_until
 from test_fleet import Pods, write
+from test_flow_commands import trace_of
 
 TABLES = ("ledger", "stream", "operation", "intent", "flow", "event", "work")
 
@@ -22,9 +24,7 @@ def postgres():
 
 @pytest.fixture
 def fresh(postgres):
-    url = postgres.database()
-    assert run_cli("ledger", "migrate", "--ledger", url).returncode == 0
-    return url
+    return postgres.ledger()
 
 
 def ledger(command, url, *arguments, code=0):
@@ -76,6 +76,54 @@ def test_auditors_check_and_export_all_streams(double, postgres, fresh, tmp_path
     assert not json.loads(ledger("verify", fresh, "--json", code=78))["ok"]
 
 
+DAMAGES = [
+    ("DELETE FROM flow WHERE phase IN (3, 6)", "the table `flow` does not know of it"),
+    ("UPDATE flow SET phase = 4 WHERE phase IN (3, 6)", "the table `flow` does not know of it"),
+    ("UPDATE flow SET flow_number = flow_number + 900 WHERE phase = 1", "is not there, or is none"),
+    ("DELETE FROM work WHERE kind = 1", "the table `work` does not know of it"),
+    ("DELETE FROM work WHERE kind = 2", "the table `work` does not know of it"),
+    ("DELETE FROM work WHERE kind = 3", "waits, and the table `work` does not have it"),
+    ("UPDATE work SET kind = 2 WHERE kind = 1", "has it, and it does not wait"),
+    ("UPDATE intent SET (stream, number) = (SELECT stream, number FROM event WHERE phase = 5"
+     " ORDER BY place LIMIT 1) WHERE place <> 0", "does not have what it says"),
+    ("UPDATE intent i SET (stream, number) = (SELECT stream, number FROM event WHERE phase = 7"
+     " ORDER BY place LIMIT 1) WHERE place = 0", "is not what the table `intent` names it for"),
+]
+
+
+@pytest.fixture(scope="module")
+def damaged(double, postgres, tmp_path_factory):
+    """A ledger in which something waits of every kind, and its keys."""
+    url, token = postgres.ledger(), "damaged"
+    with Pods(tmp_path_factory.mktemp("pods"), double, url) as pods:
+        write(pods.a, f"/notes/{token}", token)
+        write(pods.a, f"/mail/{token}", f"{token}mail", status=202)
+        double.script("POST", f"/notes/{token}-lost", ["read", "execute", "rst"], 1)
+        lost = f"{token}lost"
+        write(pods.b, f"/notes/{token}-lost", lost, status=502)
+        pods.b.cli("flows", "cancel", trace_of(lost), "--reason", "astray")
+        broken = "SELECT count(*) FROM flow WHERE phase IN (3, 6)"
+        wait_until(lambda: postgres.sql(url, broken) == "1\n")
+        for pod in (pods.a, pods.b):
+            pod.kill()
+    ledger("verify", url, *pods.secrets[2:])
+    return url
+
+
+@pytest.mark.parametrize("damage, said", DAMAGES)
+def test_what_the_tables_beside_the_log_lack_is_named(postgres, damaged, damage, said):
+    for table in TABLES:
+        postgres.sql(damaged, f"CREATE TABLE was_{table} AS SELECT * FROM {table}")
+    postgres.sql(damaged, damage)
+    told = ledger("verify", damaged, code=78)
+    for table in TABLES:
+        if table != "event":
+            postgres.sql(damaged, f"DELETE FROM {table}; INSERT INTO {table} TABLE was_{table}")
+        postgres.sql(damaged, f"DROP TABLE was_{table}")
+    assert said in told, told
+    ledger("verify", damaged)
+
+
 def test_after_a_restore_nobody_begins_anything_until_it_is_accepted(
     double, postgres, fresh, tmp_path, token
 ):
@@ -98,8 +146,10 @@ def test_after_a_restore_nobody_begins_anything_until_it_is_accepted(
             read = rawhttp.call(pod.port, "GET", f"/notes/{token}-kept")
             assert read.status < 500, read
         assert json.loads(ledger("status", fresh))["restored"]
-        assert "ok: new writes" in ledger("accept", fresh, "--reason", "looked at the shop")
-        assert "nothing to accept" in ledger("accept", fresh)
+        assert "ok: new writes" in ledger(
+            "accept", fresh, "--all-groups", "--reason", "looked at the shop"
+        )
+        assert "nothing to accept" in ledger("accept", fresh, "--all-groups")
         for pod in (pods.a, pods.b):
             write(pod, f"/notes/{token}-{pod.port}", f"{token}d")
         assert not json.loads(ledger("status", fresh))["restored"]

@@ -102,6 +102,7 @@ std::vector<Mark> EndsOf(const Standing& write, const Digest& resource) {
 
 std::vector<Mark> RemovalsOf(const Standing& write, const Digest& resource) {
   std::vector<Mark> marks;
+  if (const auto undo = OwnUndoOf(write)) marks.push_back(*undo);
   if (write.kind != WriteKind::kPost && write.kind != WriteKind::kOther) return marks;
   if (resource != Digest{}) marks.push_back(MarkOn(MarkOf(resource), WriteKind::kDelete));
   for (const Mark& made : write.made) marks.push_back(MarkOn(made, WriteKind::kDelete));

@@ -74,8 +74,8 @@ Mark MarkOn(const Mark& resource, WriteKind kind);
 std::vector<Mark> LeftBy(const Standing& write, const Digest& resource);
 // All that end it, but for the PATCHes that may end a PATCH: Contradicts tells.
 std::vector<Mark> EndsOf(const Standing& write, const Digest& resource);
-// Of a POST: those of a DELETE of what it made, or of its undo request. Then there is nothing left
-// to undo.
+// Those of exactly its undo request, and of a POST those of a DELETE of what it made. Then there is
+// nothing left to undo.
 std::vector<Mark> RemovalsOf(const Standing& write, const Digest& resource);
 // Whether two PATCHes of one resource give one member different values.
 bool Contradicts(const Standing& one, const Standing& other);

@@ -9,6 +9,7 @@ namespace {
 
 // Marks are digests: none begins so.
 constexpr std::string_view kMagic("\xffrcnote", 7);
+constexpr std::string_view kDoubtEnd("rcdoubt\xff", 8);
 constexpr std::size_t kNoteKindAt = 7, kNoteValueAt = 8;
 constexpr int kKinds = 8;  // of writes, and room for one more
 
@@ -84,6 +85,29 @@ std::vector<Mark> UndoPlaces(const Standing& stands) {
     if (is_new && IsUndoPlace(stands, mark)) places.push_back(mark);
   }
   return places;
+}
+
+std::optional<Mark> OwnUndoOf(const Standing& stands) {
+  const auto& marks = stands.ended_by;
+  for (std::size_t i = marks.size(); i > 1; --i) {
+    if (IsNoteOf(NoteKind::kOwnUndo, marks[i - 2])) return marks[i - 1];
+  }
+  return std::nullopt;
+}
+
+Mark DoubtMark(std::uint64_t value) {
+  Mark mark{};
+  std::memcpy(mark.data(), &value, sizeof value);
+  std::memcpy(mark.data() + sizeof value, kDoubtEnd.data(), kDoubtEnd.size());
+  return mark;
+}
+
+std::vector<Mark> DoubtsOf(const Standing& stands) {
+  std::vector<Mark> marks;
+  for (const Mark& mark : stands.ended_by) {
+    if (IsNoteOf(NoteKind::kMayUndo, mark)) marks.push_back(DoubtMark(ValueOf(mark)));
+  }
+  return marks;
 }
 
 bool IsDeclared(const Standing& stands, const Digest& resource, const Mark& mark) {

@@ -19,6 +19,8 @@ enum class NoteKind : std::uint8_t {
   kUndoContent = 5,  // likewise, of its undo request
   kUndoMember = 6,   // name and value of a member that its undo request sets
   kDeclared = 7,     // so many marks behind this one are those of `superseded_by`
+  kOwnUndo = 8,      // the mark behind this one is that of exactly its undo request
+  kMayUndo = 9,      // digest of what a call that may have undone it says: see DoubtMark
 };
 
 Mark NoteOf(NoteKind kind, std::uint64_t value);
@@ -40,6 +42,13 @@ bool AreOfOnePlace(const Mark& one, const Mark& other);
 // be that request, or another one.
 bool IsUndoPlace(const Standing& stands, const Mark& mark);
 std::vector<Mark> UndoPlaces(const Standing& stands);
+// What exactly its undo request leaves behind, whoever makes it, where that names the effect.
+std::optional<Mark> OwnUndoOf(const Standing& stands);
+// What a call leaves behind that says this, and may be the undo request of another one. It is no
+// mark that earlier versions would take for the end of that one.
+Mark DoubtMark(std::uint64_t value);
+// Those that leave a doubt whether it still stands.
+std::vector<Mark> DoubtsOf(const Standing& stands);
 // Whether the policy says that what leaves this mark ends it, whoever makes it.
 bool IsDeclared(const Standing& stands, const Digest& resource, const Mark& mark);
 

@@ -54,7 +54,7 @@ Opened OpenShared(const LedgerUrl& url, const OpenOptions& options, const Clock&
     shared.store.install_id = std::move(secrets->install_id);
   }
   shared.keeper = std::make_shared<PgKeeperThread>(
-      PgKeeper::Of{shared.store.connection, shared.store.group, shared.keys, clock});
+      PgKeeper::Of{shared.store.connection, shared.store.group, shared.keys, clock, &clock});
   return OpenPostgresLedger(std::move(shared), clock);
 }
 

@@ -157,15 +157,18 @@ Text GrantSharedLedger(const SharedLedger& ledger, const SharedGrant& grant) {
                      whose);
 }
 
-Text AcceptSharedLedger(const SharedLedger& ledger, std::string_view why) {
+Text AcceptSharedLedger(const SharedLedger& ledger, std::string_view group, std::string_view why) {
   auto connection = Connect(ledger);
   if (!connection) return std::unexpected(connection.error());
   if (const auto facts = ReadPgLedgerFacts(**connection); !facts) {
     return std::unexpected(facts.error());
   }
-  const auto accepted = AcceptPgRestored(**connection, why);
+  const auto accepted = AcceptPgRestored(**connection, group, why);
   if (!accepted) return std::unexpected(accepted.error());
-  return *accepted ? "ok: new writes are let through" : "nothing to accept: it was not put back";
+  if (!accepted->was_restored) return "nothing to accept: it was not put back";
+  const std::string whose = group.empty() ? "" : fmt::format(" of the group {}", group);
+  const std::string_view rest = accepted->is_all ? "" : "; other groups have not accepted it yet";
+  return fmt::format("ok: new writes{} are let through{}", whose, rest);
 }
 
 }  // namespace recourse

@@ -31,9 +31,10 @@ struct SharedGrant {
 std::expected<std::string, std::string> GrantSharedLedger(const SharedLedger& ledger,
                                                           const SharedGrant& grant);
 
-// Lets new calls through after the database was put back to an older state. Gives a line that says
-// so, and fails with one.
+// Lets new calls of a group through after the database was put back to an older state; of all
+// groups, if that is empty. Gives a line that says so, and fails with one.
 std::expected<std::string, std::string> AcceptSharedLedger(const SharedLedger& ledger,
+                                                           std::string_view group,
                                                            std::string_view why);
 
 }  // namespace recourse

@@ -72,7 +72,8 @@ constexpr PgStatement kCounts{
     " JOIN operation o ON o.grp = f.grp AND o.key = f.key WHERE w.grp = $1::text AND w.kind = 1),"
     " (SELECT sum(pg_total_relation_size(c.oid))::bigint FROM pg_class c"
     " WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r'),"
-    " (SELECT restored_at IS NOT NULL FROM ledger)"};
+    " (SELECT restored_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM secret s"
+    " WHERE s.grp = $1::text AND s.accepted_at >= restored_at) FROM ledger)"};
 
 // Of a dead process's operations; waits. They go out in one batch. What has moved on meanwhile is
 // none of a dead process's any more.

@@ -150,6 +150,8 @@ ALTER TABLE intent ADD COLUMN IF NOT EXISTS grp text NOT NULL DEFAULT '';
 CREATE TABLE IF NOT EXISTS secret (
   grp text PRIMARY KEY,
   is_shared boolean NOT NULL);
+-- Which group has accepted that the ledger was restored, if that is later than it was.
+ALTER TABLE secret ADD COLUMN IF NOT EXISTS accepted_at timestamptz;
 )sql";
 
 // Each group has its own keys, intents, names of flows, and work. A writer of older tables would
@@ -282,19 +284,40 @@ std::expected<PgLedgerFacts, std::string> ReadPgLedgerFacts(PgConnection& connec
   return facts;
 }
 
-std::expected<bool, std::string> AcceptPgRestored(PgConnection& connection, std::string_view why) {
+std::expected<PgAccepted, std::string> AcceptPgRestored(PgConnection& connection,
+                                                        std::string_view group,
+                                                        std::string_view why) {
+  // No stream begins meanwhile.
   static constexpr PgStatement kAccept{
       "accept_restored",
-      "UPDATE ledger SET restored_at = NULL, accepted_at = now(), accepted_why = $1::text"
+      "UPDATE ledger SET accepted_at = now(), accepted_why = $1::text"
       " WHERE restored_at IS NOT NULL RETURNING 1"};
-  // A statement of its own: it sees the streams that were begun while the first one waited.
-  static constexpr PgStatement kRelease{"release_streams",
-                                        "UPDATE stream SET held = false WHERE held"};
+  // Statements of their own: they see the streams that were begun while the first one waited.
+  static constexpr PgStatement kOfGroup{
+      "accept_of_group",
+      "UPDATE secret SET accepted_at = clock_timestamp() WHERE grp = $1::text OR $1::text = ''"
+      " RETURNING 1"};
+  static constexpr PgStatement kRelease{
+      "release_streams",
+      "UPDATE stream SET held = false WHERE held AND (grp = $1::text OR $1::text = '')"};
+  // Who sees one group alone cannot tell of the others.
+  static constexpr PgStatement kForget{
+      "forget_restored",
+      "UPDATE ledger SET restored_at = NULL WHERE $1::text = '' OR ("
+      "NOT row_security_active('stream') AND NOT EXISTS (SELECT 1 FROM stream WHERE held))"
+      " RETURNING 1"};
   connection.Queue(kAccept, PgArguments().Bytes(why));
-  connection.Queue(kRelease);
+  for (const PgStatement& statement : {kOfGroup, kRelease, kForget}) {
+    connection.Queue(statement, PgArguments().Bytes(group));
+  }
   const auto done = connection.Run();
   if (!done) return std::unexpected("the ledger's database: " + done.error().text);
-  return done->front().size() == 1;
+  PgAccepted accepted{.was_restored = (*done)[0].size() == 1, .is_all = (*done)[3].size() == 1};
+  if (!group.empty() && (*done)[1].size() == 0) {
+    return std::unexpected("no process of a group " + std::string(group) +
+                           " has ever written to it; `recourse ledger status` names the groups");
+  }
+  return accepted;
 }
 
 }  // namespace recourse

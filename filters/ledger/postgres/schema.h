@@ -51,8 +51,14 @@ std::expected<void, std::string> MigratePgSchema(PgConnection& connection);
 // Fails with a line for people where there is no ledger, or none that this version may write.
 std::expected<PgLedgerFacts, std::string> ReadPgLedgerFacts(PgConnection& connection);
 
-// Somebody has found out what was done since the state that the database was put back to: calls
-// are begun again. False: there was nothing to accept. Fails with a line for people.
-std::expected<bool, std::string> AcceptPgRestored(PgConnection& connection, std::string_view why);
+struct PgAccepted {
+  bool was_restored = false;  // else there was nothing to accept
+  bool is_all = false;        // nobody is left who has not accepted it
+};
+// Somebody has found out what that group did since the state that the database was put back to: its
+// calls are begun again. `group` empty: of all groups. Fails with a line for people.
+std::expected<PgAccepted, std::string> AcceptPgRestored(PgConnection& connection,
+                                                        std::string_view group,
+                                                        std::string_view why);
 
 }  // namespace recourse

@@ -20,7 +20,8 @@ constexpr PgStatement kPutStream{
     "put_stream",
     "INSERT INTO stream (stream, grp, pod, version, head, chain, low, place, held, tables)"
     " SELECT $1::bigint, $2::text, $3::text, $4::text, 1, $5::bytea, 2, nextval('place') << 12,"
-    " restored_at IS NOT NULL, $6::bigint::int FROM ledger FOR SHARE RETURNING held"};
+    " restored_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM secret s WHERE s.grp = $2::text"
+    " AND s.accepted_at >= restored_at), $6::bigint::int FROM ledger FOR SHARE RETURNING held"};
 constexpr PgStatement kPutSecret{
     "put_secret",
     "INSERT INTO secret (grp, is_shared) VALUES ($1::text, false) ON CONFLICT DO NOTHING"};
@@ -52,7 +53,13 @@ constexpr PgStatement kFind{
 // What this process has seen of numbers is not given again.
 constexpr PgStatement kNoteRestored{"note_restored",
                                     "UPDATE ledger SET restored_at = coalesce(restored_at, now())"};
-constexpr PgStatement kHoldStreams{"hold_streams", "UPDATE stream SET held = true WHERE NOT held"};
+// It may have gone back again since the group accepted that.
+constexpr PgStatement kDropAccepted{"drop_accepted",
+                                    "UPDATE secret SET accepted_at = NULL WHERE grp = $1::text"};
+constexpr PgStatement kHoldStreams{
+    "hold_streams",
+    "UPDATE stream t SET held = true WHERE NOT held AND NOT EXISTS (SELECT 1 FROM secret s, ledger"
+    " l WHERE s.grp = t.grp AND s.accepted_at >= l.restored_at)"};
 constexpr PgStatement kKeepNumbers{
     "keep_numbers",
     "SELECT setval('stream_number', greatest(nextval('stream_number'), $1::bigint)),"
@@ -68,6 +75,7 @@ struct OwnEnd {
   std::uint64_t head = 0;   // id of the row
   std::uint64_t place = 0;  // of a row before it
   const Digest& chain;
+  const std::string& group;
 };
 
 // Whether `found` (kFind) still has that; if not, the database went back, which everybody is told.
@@ -79,6 +87,7 @@ std::optional<bool> CheckEnd(PgConnection& connection, const OwnEnd& own, const 
                       found.Bytes(0, 2) == AsView(own.chain);
   if (is_own) return true;
   connection.Queue(kNoteRestored);
+  connection.Queue(kDropAccepted, PgArguments().Bytes(own.group));
   connection.Queue(kHoldStreams);
   connection.Queue(kKeepNumbers, PgArguments().Int(last.stream).Int(AsInt((own.place >> 12) + 1)));
   if (!connection.Run()) return std::nullopt;
@@ -135,7 +144,7 @@ std::expected<void, std::string> PgStore::Connect() {
   }
   if (stream_ == 0) return BeginStream();
   if (in_doubt_) return {};
-  const auto is_there = LookForEnd(*connection_, {head_, written_place_, chain_});
+  const auto is_there = LookForEnd(*connection_, {head_, written_place_, chain_, options_.group});
   if (!is_there) {
     connection_.reset();
     return std::unexpected("the ledger's database does not answer");
@@ -239,9 +248,10 @@ std::expected<void, BatchEnd> PgStore::Lock(std::vector<PlannedRows>& plans, std
   const auto found = TakePgLocks(*locked);
   if (!found) {
     connection_->Queue(kPgRollback);
-    const auto is_there = connection_->Run()
-                              ? LookForEnd(*connection_, {head_, written_place_, chain_})
-                              : std::nullopt;
+    const auto is_there =
+        connection_->Run()
+            ? LookForEnd(*connection_, {head_, written_place_, chain_, options_.group})
+            : std::nullopt;
     if (!is_there) connection_.reset();
     return std::unexpected(is_there ? BatchEnd::kFenced : BatchEnd::kAway);
   }
@@ -447,7 +457,7 @@ std::optional<BatchEnd> PgStore::Resolve() {
     Adopt(std::move(built));
     return BatchEnd::kDone;
   }
-  if (!CheckEnd(*connection_, {head_, written_place_, chain_}, row)) {
+  if (!CheckEnd(*connection_, {head_, written_place_, chain_, options_.group}, row)) {
     in_doubt_ = std::move(built);
     connection_.reset();
     return std::nullopt;

@@ -32,7 +32,10 @@ Judged<bool> MayBeEndedBy(const EventFront& write, const Mark& mark, OpenKind ki
 
 Judged<bool> MayBeEndedByOpen(const EventFront& write, Known& known) {
   if (!known.has_open_writes) return false;
-  for (const Mark& mark : EndsOf(write.stands, write.resource)) {
+  std::vector<Mark> marks = EndsOf(write.stands, write.resource);
+  const std::vector<Mark> doubts = DoubtsOf(write.stands);
+  marks.insert(marks.end(), doubts.begin(), doubts.end());
+  for (const Mark& mark : marks) {
     const auto ended = MayBeEndedBy(write, mark, OpenKind::kEnds, known);
     if (!ended || *ended) return ended;
   }

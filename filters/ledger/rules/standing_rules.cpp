@@ -157,13 +157,21 @@ Ended EndedByUndo(const Standing& write, const Standing& other) {
 
 Judged<Ended> EndedSince(const EventFront& write, std::uint64_t since, Known& known) {
   const std::vector<Mark> marks = EndsOf(write.stands, write.resource);
-  if (auto all = known.Require(Since(marks, since)); !all) return std::unexpected(all.error());
+  const std::vector<Mark> doubts = DoubtsOf(write.stands);
+  std::vector<Mark> asked = marks;
+  asked.insert(asked.end(), doubts.begin(), doubts.end());
+  if (auto all = known.Require(Since(asked, since)); !all) return std::unexpected(all.error());
   Ended ended = IsInDoubt(write.stands) ? Ended::kPerhaps : Ended::kNo;
   for (const Mark& mark : marks) {
     const auto here = EndAt(mark, write, since, known);
     if (!here) return std::unexpected(here.error());
     if (here->ended == Ended::kYes) return Ended::kYes;
     ended = Either(ended, here->ended);
+  }
+  for (const Mark& mark : doubts) {
+    const auto row = known.Get(MarkSince{AsDigest(mark), since});
+    if (!row) return std::unexpected(row.error());
+    if (**row) ended = Either(ended, Ended::kPerhaps);
   }
   const auto undone = UndoneSince(write, since, known);
   if (!undone) return std::unexpected(undone.error());

@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import urllib.parse
 
-from .recourse import START_MAX, STOP_MAX
+from .recourse import START_MAX, STOP_MAX, run_cli
 from .waiting import wait_until
 
 PROGRAMS = pathlib.Path("/usr/lib/postgresql/15/bin")
@@ -51,10 +51,11 @@ def as_another_user(command):
 
 class Postgres:
     """One server; every `database()` is a fresh one with an address of its own. `programs`: where
-    those of the server are."""
+    those of the server are. `env`: what its server has beside the environment."""
 
-    def __init__(self, place=None, settings=(), programs=SERVER_PROGRAMS):
+    def __init__(self, place=None, settings=(), programs=SERVER_PROGRAMS, env=None):
         self.programs = programs
+        self.env = [f"{name}={value}" for name, value in (env or {}).items()]
         self.settings = [word for setting in settings for word in ("-c", setting)]
         self.folder = tempfile.mkdtemp(prefix="recourse-pg-", dir=place)
         self.data = os.path.join(self.folder, "data")
@@ -81,7 +82,8 @@ class Postgres:
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
                 as_another_user([
-                    str(self.programs / "postgres"), "-D", self.data, "-k", self.folder,
+                    "env", *self.env, str(self.programs / "postgres"),
+                    "-D", self.data, "-k", self.folder,
                     "-c", "listen_addresses=", "-c", "fsync=off", "-c", "full_page_writes=off",
                     "-c", "shared_buffers=32MB", *self.settings,
                 ]),
@@ -111,6 +113,13 @@ class Postgres:
         name = f"ledger{self.databases}"
         self.sql("postgres", f"CREATE DATABASE {name}")
         return f"postgres://recourse@{urllib.parse.quote(self.folder, safe='')}/{name}"
+
+    def ledger(self):
+        """The address of a fresh database with the tables of a ledger."""
+        url = self.database()
+        made = run_cli("ledger", "migrate", "--ledger", url)
+        assert made.returncode == 0, made
+        return url
 
     def sql(self, database, statement):
         """What it gives, one row a line. `database`: its name, or its address."""

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "filters/ledger/model/row_id.h"
+#include "filters/ledger/postgres/upkeep/flow_check.h"
 #include "filters/ledger/postgres/upkeep/table_check.h"
 #include "filters/ledger/rows/row_codec.h"
 
@@ -71,7 +72,7 @@ struct UnlikeRow {
 class ComparingReader final : public EventLog::Reader {
  public:
   ComparingReader(PgReader& reader, const PgStream& of, std::optional<UnlikeRow>& unlike)
-      : reader_(reader), unlike_(unlike), intents_(reader, of.group) {}
+      : reader_(reader), unlike_(unlike), intents_(reader, of.group), waiting_(reader, of.group) {}
 
   bool Read(std::uint64_t /*seq*/, std::string& /*row*/) override { return false; }
 
@@ -92,7 +93,7 @@ class ComparingReader final : public EventLog::Reader {
         if (!row) return false;
         if (!Compare(PackRowId(next), *row, rows, at)) return false;
       }
-      if (!CheckIntents()) return false;
+      if (!CheckIntents() || !CheckWaiting()) return false;
       if (static_cast<std::size_t>(rows.size()) < asked) return true;
       rows_max -= asked;
       ++next.number;
@@ -108,7 +109,12 @@ class ComparingReader final : public EventLog::Reader {
       return false;
     }
     EventFront front;
+    FlowState flow;
+    if (row.head.kind == RowKind::kFlow && DecodeFlow(row, flow)) {
+      waiting_.Add(id, rows.Int(at, 11), flow);
+    }
     if (row.head.kind != RowKind::kEvent || !DecodeEventFront(row, front)) return true;
+    if (rows.Int(at, 15) != 0) waiting_.Add(id, front);
     if (const auto column = OperationUnlike(front, rows, at); !column.empty()) {
       unlike_ = UnlikeRow{id, fmt::format("the table `operation` has another {}", column)};
       return false;
@@ -129,10 +135,20 @@ class ComparingReader final : public EventLog::Reader {
     }
     return false;
   }
+  bool CheckWaiting() {
+    const auto missing = waiting_.Check();
+    if (missing && missing->row == 0) return true;
+    if (missing) {
+      unlike_ = UnlikeRow{missing->row,
+                          fmt::format("the table `{}` does not know of it", missing->table)};
+    }
+    return false;
+  }
 
   PgReader& reader_;
   std::optional<UnlikeRow>& unlike_;
   IntentCheck intents_;
+  WaitingCheck waiting_;
 };
 
 class ComparingLog final : public PgEventLog {

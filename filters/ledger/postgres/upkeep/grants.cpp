@@ -37,6 +37,7 @@ std::string_view RightsOf(PgTask task) {
              " TO {0};\n"
              "GRANT SELECT, INSERT, UPDATE ON stream, operation, intent, flow, policy TO {0};\n"
              "GRANT SELECT, INSERT ON event, moved, secret TO {0};\n"
+             "GRANT UPDATE (accepted_at) ON secret TO {0};\n"
              "GRANT SELECT, INSERT, UPDATE, DELETE ON work TO {0};\n"
              "GRANT USAGE, SELECT, UPDATE ON SEQUENCE stream_number, place TO {0};\n";
     case PgTask::kReader:

@@ -8,7 +8,9 @@
 #include "filters/ledger/model/row_id.h"
 #include "filters/ledger/postgres/batch_sql.h"
 #include "filters/ledger/postgres/upkeep/old_rows.h"
+#include "proxy/base/lease_limits.h"
 #include "proxy/base/limits.h"
+#include "proxy/base/log/log.h"
 
 namespace recourse {
 namespace {
@@ -167,8 +169,23 @@ std::expected<bool, std::string> PgKeeper::Claim() {
   if (!taken) return std::unexpected(taken.error().text);
   if (taken->back().size() == 0) return false;
   now_ms_ = taken->back().Int(0, 0);
+  CompareClocks();
   local_.group_clock.Measure(WallTime(Millis(now_ms_)), local_.clock.Now());
   return true;
+}
+
+void PgKeeper::CompareClocks() {
+  if (of_.second_clock == nullptr) return;
+  const Millis ahead(now_ms_ - ToUnixMillis(of_.second_clock->WallNow()));
+  ahead_ = std::max(ahead, Millis(0));
+  const bool is_far = ahead_ > limits::kClockJumpTold;
+  if (is_far && !is_ahead_told_) {
+    Log(LogLevel::kWarn,
+        "the clock of the ledger's database is ahead of this process's: old rows leave so much "
+        "later",
+        {{"milliseconds", std::to_string(ahead_.count())}});
+  }
+  is_ahead_told_ = is_far;
 }
 
 std::expected<PgKeeper::Done, std::string> PgKeeper::Turn(const LedgerRule& rule, Millis every) {
@@ -196,9 +213,12 @@ std::expected<PgKeeper::Done, std::string> PgKeeper::Turn(const LedgerRule& rule
   return done;
 }
 
-std::expected<PgKeeper::Done, std::string> PgKeeper::Keep(const LedgerRule& rule) {
+std::expected<PgKeeper::Done, std::string> PgKeeper::Keep(const LedgerRule& said) {
   Done done;
-  const Millis idle = std::min<Millis>(rule.retention, limits::kFlowIdle);
+  LedgerRule rule = said;
+  rule.retention += ahead_;
+  rule.tombstones += ahead_;
+  const Millis idle = std::min<Millis>(said.retention, limits::kFlowIdle) + ahead_;
   if (auto dropped = Ask(kDropIdleFlows, OpenPhases(of_.group, idle.count())); !dropped) {
     return std::unexpected(dropped.error());
   }

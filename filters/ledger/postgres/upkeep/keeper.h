@@ -23,6 +23,9 @@ class PgKeeper {
     std::string group;
     std::shared_ptr<const LedgerKeys> keys;
     const Clock& clock;
+    // Set: what is young by its time of day is not removed, whatever the database's clock says,
+    // which may have jumped at a failover.
+    const Clock* second_clock = nullptr;
   };
   explicit PgKeeper(Of of);
 
@@ -41,6 +44,7 @@ class PgKeeper {
   Asked Ask(const PgStatement& statement, const PgArguments& arguments = {});
   std::expected<void, std::string> Connect();
   std::expected<bool, std::string> Claim();
+  void CompareClocks();
   std::expected<Done, std::string> Keep(const LedgerRule& rule);
   std::expected<std::size_t, std::string> Trim(std::uint64_t stream, const LedgerRule& rule);
   std::expected<std::size_t, std::string> Sweep(const LedgerRule& rule);
@@ -50,6 +54,8 @@ class PgKeeper {
   std::unique_ptr<PgConnection> connection_;
   bool may_keep_ = false;    // its role may remove rows
   std::int64_t now_ms_ = 0;  // of this turn
+  Millis ahead_{0};          // so far the database's clock is ahead of the second one
+  bool is_ahead_told_ = false;
   LocalFacts local_;
   std::uint64_t next_stream_ = 0;   // looked at
   std::optional<Digest> next_key_;  // whose tombstone is looked at

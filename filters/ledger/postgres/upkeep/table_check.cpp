@@ -5,6 +5,7 @@
 #include "filters/ledger/model/row_id.h"
 #include "filters/ledger/model/standing.h"
 #include "filters/ledger/postgres/connection.h"
+#include "filters/ledger/postgres/upkeep/flow_check.h"
 #include "filters/ledger/rows/earlier_no.h"
 #include "filters/ledger/rules/key_entry.h"
 
@@ -65,6 +66,13 @@ constexpr PgStatement kLostIntents{
     " LEFT JOIN event e ON e.stream = i.stream AND e.number = i.number"
     " LEFT JOIN moved m ON m.stream = i.stream AND m.number = i.number"
     " WHERE i.number > s.base AND e.number IS NULL AND m.number IS NULL LIMIT 1"};
+// A mark names a row with an effect, everything else the first row of an operation.
+constexpr PgStatement kWrongIntents{
+    "wrong_intents",
+    "SELECT i.stream, i.number FROM intent i JOIN event e ON e.stream = i.stream"
+    " AND e.number = i.number WHERE e.grp <> i.grp OR e.kind <> 1"
+    " OR i.place <> e.place AND e.phase IN (7, 8)"
+    " OR i.place = 0 AND (e.op_stream <> i.stream OR e.op_number <> i.number) LIMIT 1"};
 constexpr PgStatement kMissingIntents{
     "missing_intents",
     "SELECT w.row FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[])"
@@ -114,6 +122,10 @@ constexpr TableCheck kChecks[] = {
      [](const PgRows& found) {
        return fmt::format("row {}, which the table `intent` names, is not there", IdIn(found, 0));
      }},
+    {kWrongIntents,
+     [](const PgRows& found) {
+       return fmt::format("row {} is not what the table `intent` names it for", IdIn(found, 0));
+     }},
 };
 
 bool StandsFor(Phase phase) { return IsOpen(phase) || MayHaveEffect(phase); }
@@ -126,7 +138,7 @@ std::expected<std::string, std::string> CheckPgTables(PgReader& reader) {
     if (!found) return std::unexpected(found.error());
     if (found->front().size() > 0) return check.says(found->front());
   }
-  return std::string();
+  return CheckPgFlowsAndWork(reader);
 }
 
 std::expected<std::vector<std::uint64_t>, std::string> PgStreamGaps(PgReader& reader) {
