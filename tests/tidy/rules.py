@@ -10,7 +10,8 @@ PAGE_COLUMNS_MAX = 120  # of a page's prose; tables and outputs are as wide as t
 README_LINES_MAX = 115  # of the top's: what somebody reads before trying it
 # (whose, which pages, how many words they may have together; a word has a letter)
 PAGE_WORDS = [
-    ("all pages", r".*", 25_000),
+    # But the table of the packs' writes, which is made, not written, and grows with them.
+    ("all pages", r"(?!policy/packs/writes\.md$).*", 23_270),
     ("users' pages", r"(README|CHANGELOG|SECURITY)\.md|policy/(packs/)?README\.md|"
      r"proxy/RUNNING\.md|proxy/docs/.*|helm/(recourse/)?README\.md", 12_000),
 ]

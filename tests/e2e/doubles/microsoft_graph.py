@@ -1,7 +1,9 @@
 """Microsoft Graph v1.0 (microsoftgraph/microsoft-graph-docs-contrib): ids change with moves; 404
 ErrorItemNotFound for what is gone. Copies of OneNote answer 202 with Operation-Location, whose
 status is running, then completed, with the resourceId of the copy (page-copytosection,
-onenoteoperation); a team is archived some time after the 202 (team-archive)."""
+onenoteoperation); a team is archived some time after the 202 (team-archive). An event shows its
+transactionId; a second one with it was seen answered with 201, and refused with 400 or 409
+ErrorDuplicateTransactionId, perhaps with the name of the first."""
 
 from doubles.base import Case, Double, Kind, Refused, route
 
@@ -13,7 +15,7 @@ class Graph(Double):
     kinds = (
         Kind(f"{ME}/messages", "message", gone=GONE,
              members={"isDraft": True, "parentFolderId": "drafts"}),
-        Kind(f"{ME}/events", "event", gone=GONE),
+        Kind(f"{ME}/events", "event", gone=GONE, lists="value"),
         Kind(f"{ME}/mailFolders", "folder", gone=GONE),
         Kind(f"{ME}/calendars", "calendar", gone=GONE),
         Kind(f"{ME}/onenote/pages", "page", gone=GONE),
@@ -22,11 +24,31 @@ class Graph(Double):
     too_many = (429, {"error": {"code": "TooManyRequests"}}, {"Retry-After": "1"})
 
     def __init__(self):
+        self.second_event = (409, True)  # its status, and whether it names the first
         self.jobs = {}  # what was taken on: how many questions from now it is done, and how
         super().__init__()
 
     def touch(self, thing):
         thing["changeKey"] = str(self.number())
+
+    @route(f"POST {ME}/events")
+    def event(self, call):
+        asked = call.json()
+        for name, thing in self.things.items():
+            twin = thing.get("transactionId")
+            if not name.startswith("event ") or twin is None or twin != asked.get("transactionId"):
+                continue
+            status, is_named = self.second_event
+            if status == 201:
+                return 201, thing
+            error = {"code": "ErrorDuplicateTransactionId"}
+            if is_named:
+                error["@event.existingEventId"] = thing["id"]
+            raise Refused(status, {"error": error})
+        number = str(self.number())
+        made = {**asked, "id": number}
+        self.touch(made)
+        return 201, self.add(f"event {number}", "event", **made)
 
     @route(f"POST {ME}/sendMail")
     def send_mail(self, _):
@@ -138,7 +160,7 @@ CASES = [
     Case("graph.message.erase", f"POST {ME}/messages/$id/permanentDelete", given=A_MESSAGE,
          undone=None),
     Case("graph.event.create", f"POST {ME}/events", {"subject": "$token"}, moved=gone,
-         moved_undo=[]),
+         moved_undo=[], lists=True),
     Case("graph.event.update", f"PATCH {ME}/events/$id",
          {"subject": "$token", "start": {"dateTime": "3"}}, given=AN_EVENT,
          foreign=theirs("event")),

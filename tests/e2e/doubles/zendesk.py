@@ -2,7 +2,8 @@
 IdempotencyUtil.java): tickets are made under an Idempotency-Key for two hours, with
 x-idempotency-lookup miss or hit; another payload is 400 IdempotentRequestError; deletion is soft,
 and 404 RecordNotFound once it is done. Deletions of many, erasures and merges are jobs, which have
-acted once their job_status is completed; restore_many answers at once."""
+acted once their job_status is completed; restore_many answers at once. A change with safe_update
+whose updated_stamp is not the newest is 409 UpdateConflict."""
 
 from doubles.base import Case, Double, Kind, Refused, route
 
@@ -20,6 +21,7 @@ class Zendesk(Double):
         self.jobs = {}
         super().__init__()
 
+    volatile = ("updated_at",)
     too_many = (429, {"error": "TooManyRequests"}, {"Retry-After": "1"})
 
     def key_of(self, call):
@@ -45,6 +47,24 @@ class Zendesk(Double):
         self.add(f"ticket {number}", "ticket", **asked, tags=[], deleted=False)
         fields = {"X-Idempotency-Lookup": "miss"}
         return 201, {"ticket": {"id": number, **asked}}, fields
+
+    def touch(self, thing):
+        thing["updated_at"] = f"2026-08-01T00:00:00Z {self.number()}"
+
+    @route(rf"(GET|PUT) {API}/tickets/(\d+)")
+    def one(self, call, method, number):
+        ticket = self.find(f"ticket {number}")
+        if method == "PUT":
+            asked = call.json()["ticket"]
+            stamp = asked.pop("updated_stamp", None)
+            if asked.pop("safe_update", False) and stamp != ticket["updated_at"]:
+                raise Refused(409, {"error": "UpdateConflict"})
+            if comment := asked.pop("comment", None):
+                ticket.setdefault("comments", []).append(comment)
+            ticket.update(asked)
+            self.touch(ticket)
+            self.happened("ticket changed")
+        return 200, {"ticket": {"id": int(number), **ticket}}
 
     @route(rf"DELETE {API}/tickets/(\d+)")
     def delete(self, _, number):
@@ -112,7 +132,9 @@ DOUBLE = Zendesk
 
 def a_ticket(double):
     number = str(double.number())
-    double.make(f"ticket {number}", subject="Old", tags=["a", "b"], deleted=False)
+    fields = {"status": "open", "priority": None, "type": None, "assignee_id": 5, "group_id": 6}
+    double.make(f"ticket {number}", subject="Old", tags=["a", "b"], deleted=False,
+                updated_at="2026-07-01T00:00:00Z", **fields)  # fmt: skip
     return number
 
 
@@ -134,6 +156,12 @@ CASES = [
     Case("zendesk.ticket.create", f"POST {API}/tickets", {"ticket": {"subject": "$token"}},
          undone=["delete ticket"],
          moved=lambda double, _: double.change(double.newest, deleted=True), moved_undo=[]),
+    Case("zendesk.ticket.update", f"PUT {API}/tickets/$id",
+         {"ticket": {"status": "solved", "priority": "high", "subject": "$token"}}, given=a_ticket,
+         foreign=lambda double, names: double.change(f"ticket {names['id']}", priority="low")),
+    Case("zendesk.ticket.update", f"PUT {API}/tickets/$id",
+         {"ticket": {"status": "solved", "comment": {"body": "$token"}}}, given=a_ticket,
+         parks=True),
     Case("zendesk.ticket.delete", f"DELETE {API}/tickets/$id", given=a_ticket),
     Case("zendesk.tickets.delete", f"DELETE {API}/tickets/destroy_many?ids=$id,$other",
          given=two_tickets, later="write"),
