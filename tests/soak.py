@@ -1,4 +1,4 @@
-"""Kills, faults, power cuts, simulated flows and foreign bytes, until the time is over.
+"""Kills, faults, power cuts, simulated flows, foreign changes and bytes, until the time is over.
 
 usage: tests/soak.py --hours HOURS
 
@@ -26,9 +26,12 @@ KILLED = ("test_kill.py", "test_flow_kills.py", "test_approval_kills.py", "test_
           "test_campaign.py", "test_faults.py", "test_storage_faults.py")  # fmt: skip
 SIM_SEEDS = 20_000
 IMAGES = 2_000
+CHANGES = 10_000  # of somebody else before an undo, and so many of the packs
+PACK_CHANGES = 2_000
 FUZZ_SECONDS = (5, 60)  # least and most for each target
 FUZZ_TARGETS = len(list((ROOT / "tests/fuzz/corpus").iterdir()))
 PART_MAX_SECONDS = 3 * 3600  # of what may hang; each part has bounds of its own
+FIGURES = ("kills", "images", "seeds", "changes", "inputs", "violations")
 figures = collections.Counter()
 
 
@@ -88,6 +91,18 @@ def simulation(seed, log, _):
         figures["seeds"] += SIM_SEEDS
 
 
+def changes(seed, log, _):
+    variables = {
+        "RECOURSE_BIN": str(DEV / "recourse"), "RECOURSE_E2E_SEED": seed,
+        "RECOURSE_CHANGES": str(CHANGES), "RECOURSE_PACK_CHANGES": str(PACK_CHANGES),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }  # fmt: skip
+    files = ["tests/e2e/test_foreign_changes.py", "tests/e2e/test_packs_changes.py"]
+    command = ["/usr/bin/python3", "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", *files]
+    output = run("foreign changes", command, variables, log)
+    figures["changes"] += numbers(r"(\d+) foreign changes", output)
+
+
 def fuzz(_, log, seconds_left):
     least, most = FUZZ_SECONDS
     seconds = max(least, min(most, int(seconds_left / 2 / FUZZ_TARGETS)))
@@ -103,12 +118,11 @@ def main():
     for number in range(1, 100_000):
         # Not zero, which a simulation takes for none.
         seed = str(1 + secrets.randbelow(2**31))
-        for part in (simulation, power, fuzz, kills):
+        for part in (simulation, power, fuzz, changes, kills):
             seconds_left = end - time.monotonic()
             if seconds_left > 0:
                 part(seed, WORK / f"{part.__name__}-{number}.log", seconds_left)
-        told = ", ".join(f"{figures[what]} {what}"
-                         for what in ("kills", "images", "seeds", "inputs", "violations"))
+        told = ", ".join(f"{figures[what]} {what}" for what in FIGURES)
         print(f"round {number}, seed {seed}: {told}", flush=True)
         if time.monotonic() >= end:
             break

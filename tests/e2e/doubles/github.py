@@ -8,7 +8,11 @@
   of what is merged: 405; a submitted review is dismissed, a pending one deleted; DELETE of an
   absent label of an issue: 404.
 * a request without User-Agent is refused with 403; secondary rate limits answer 403 or 429.
+* a file is replaced and deleted by its blob's sha: without it 422, with another 409; blobs are read
+  by sha.
 Lists may lag for all that is published."""
+
+import hashlib
 
 from doubles.base import Case, Double, Refused, route
 from doubles.github_mcp import McpDoor, mcp_cases
@@ -20,6 +24,10 @@ ACME = "/repos/acme/shop"
 class GitHub(McpDoor, Double):
     too_many = (403, {"message": "You have exceeded a secondary rate limit"}, {"Retry-After": "1"})
     volatile = ("updated_at",)
+
+    def __init__(self):
+        self.blobs = {}
+        super().__init__()
 
     def check(self, call):
         if not call.headers.get("User-Agent") and call.path != "/mcp/":
@@ -176,6 +184,43 @@ class GitHub(McpDoor, Double):
     def drop_ref(self, _, __, ref):
         return self.delete(f"refs/{ref}", "ref deleted", 422)
 
+    # Files.
+    def blob(self, content):
+        sha = hashlib.sha1(content.encode()).hexdigest()
+        self.blobs[sha] = content
+        return sha
+
+    @route(f"GET {REPO}/git/blobs/([^/]+)")
+    def show_blob(self, _, __, sha):
+        if sha not in self.blobs:
+            raise Refused(404, {"message": "Not Found"})
+        return 200, {"sha": sha, "content": self.blobs[sha], "encoding": "base64"}
+
+    def check_sha(self, call, name):
+        here, sha = self.things.get(name, {}).get("sha"), call.json().get("sha")
+        if here and not sha:
+            raise Refused(422, {"message": '"sha" wasn\'t supplied.'})
+        if sha != here:
+            raise Refused(409, {"message": f"{name} does not match {sha}"})
+
+    @route(f"PUT {REPO}/contents/(.+)")
+    def put_file(self, call, _, path):
+        self.needs(call, "message", "content")
+        self.check_sha(call, f"file {path}")
+        status = 200 if f"file {path}" in self.things else 201
+        sha = self.blob(call.json()["content"])
+        self.add(f"file {path}", "file", sha=sha)
+        return status, {"content": {"path": path, "sha": sha}, "commit": {"sha": "c0"}}
+
+    @route(f"DELETE {REPO}/contents/(.+)")
+    def drop_file(self, call, _, path):
+        self.needs(call, "message", "sha")
+        self.find(f"file {path}")
+        self.check_sha(call, f"file {path}")
+        del self.things[f"file {path}"]
+        self.happened("delete file")
+        return 200, {"content": None, "commit": {"sha": "c0"}}
+
     # Releases, labels, milestones, runs.
     @route(f"POST {REPO}/releases")
     def release(self, call, _):
@@ -250,6 +295,38 @@ def a_label(double):
     return label
 
 
+def a_file(folder=""):
+    def make(double):
+        path = f"{folder}f{double.number()}.txt"
+        sha = double.blob("b2xk\n")
+        double.make(f"file {path}", sha=sha)
+        return {"id": path, "sha": sha}
+
+    return make
+
+
+def file_cases(tail, folder):
+    """Of files in that folder."""
+    file, given = f"{ACME}/contents/$id", a_file(folder)
+    theirs = changes("file ", sha="theirs")
+    body = {"message": "m", "content": "$token", "branch": "main"}
+    return [
+        Case(f"github.file.put{tail}", f"PUT {file}", {**body, "sha": "$sha"}, given=given,
+             foreign=theirs),
+        Case(f"github.file.put{tail}", f"PUT {file}",
+             {"message": "m", "content": "$token", "sha": "$sha"}, given=given),
+        Case(f"github.file.put{tail}", f"PUT {ACME}/contents/{folder}$token.txt", body,
+             foreign=lambda double, _: double.change(double.newest, sha="theirs")),
+        Case(f"github.file.put{tail}", f"PUT {ACME}/contents/{folder}$token.txt",
+             {"message": "m", "content": "$token"}),
+        Case(f"github.file.delete{tail}", f"DELETE {file}",
+             {"message": "m", "sha": "$sha", "branch": "main"}, given=given,
+             foreign=lambda double, names: double.make(f"file {names['id']}", sha="theirs")),
+        Case(f"github.file.delete{tail}", f"DELETE {file}", {"message": "m", "sha": "$sha"},
+             given=given),
+    ]  # fmt: skip
+
+
 def changes(kind, **members):
     return lambda double, names: double.change(f"{kind}{names['id']}", **members)
 
@@ -297,6 +374,7 @@ CASES = [
     Case("github.branch.delete", f"DELETE {ACME}/git/refs/heads/$id", given=a_branch,
          foreign=lambda double, names: double.make(
              f"refs/heads/{names['id']}", ref="theirs", object={"sha": "theirs"})),
+    *file_cases("", ""), *file_cases(".2", "docs/"), *file_cases(".3", "src/app/"),
     Case("github.release.create", f"POST {ACME}/releases", {"tag_name": "$token", "draft": True}),
     Case("github.release.create", f"POST {ACME}/releases", {"tag_name": "$token"}, parks=True),
     Case("github.release.update", f"PATCH {ACME}/releases/$id", {"name": "$token"},
