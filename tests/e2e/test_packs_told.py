@@ -1,13 +1,14 @@
-"""What packs learn otherwise than by sending again: Adyen tells by webhook alone, Microsoft Graph
-refuses a second event in several ways."""
+"""What packs learn otherwise than by sending again: Adyen tells by webhook alone; PayPal, Microsoft
+Graph, Linear and Google Calendar refuse a second one, in several ways, or overlook it."""
 
+import copy
 import dataclasses
 import json
 import uuid
 
 import pytest
 from doubles.adyen import KEY
-from test_packs import CASES, ROOT, World, Write
+from test_packs import CASES, World, Write
 
 from support import rawhttp
 from support.apis import Api, Refused
@@ -111,6 +112,44 @@ def test_what_became_of_a_lost_answer_is_told_by_adyens_webhook(platform, tool, 
 def test_a_receivers_token_reads_nothing_and_orders_nothing_else(platform):
     for method, path in (("GET", "/events"), ("GET", "/flows"), ("POST", "/flows/none/undo")):
         assert platform.world.recourse.ask(method, path, HOOK)[0] == 403, path
+
+
+def test_an_order_that_paypal_says_is_captured_was_captured_by_the_lost_call(tmp_path):
+    with World("paypal", tmp_path) as world:
+        write = Write(world, case_of("paypal.order.capture"))
+        world.double.lose_answers = 1
+        assert write.send().outcome == "unknown" and write.had() == 1
+        world.double.forget_keys()
+        wait_until(lambda: write.send().status // 100 == 2)
+        assert write.had() == 1
+        write.end()
+
+
+@pytest.mark.parametrize("status", [200, 400])
+def test_an_id_that_is_taken_at_linear_makes_nothing(tmp_path, status):
+    with World("linear", tmp_path) as world:
+        case = case_of("linear.issue.create")
+        body = copy.deepcopy(case.body)
+        body["variables"]["input"]["id"] = case_id = str(uuid.uuid4())
+        world.double.make(f"issue {case_id}", id=case_id, archivedAt=None)
+        world.double.conflict_status = status
+        write = Write(world, dataclasses.replace(case, body=body))
+        answer = write.send()
+        assert answer.status == status and answer.outcome == "rejected", answer
+        assert write.had() == 0
+
+
+def test_a_calendar_that_overlooks_a_second_insert_gets_none(tmp_path):
+    with World("google-calendar", tmp_path) as world:
+        world.double.sees_twins = False
+        write = Write(world, case_of("calendar.event.insert"))
+        world.double.is_late = True
+        write.send()
+        world.double.is_late = False
+        assert write.send().status == 409
+        world.double.arrive()
+        wait_until(lambda: write.send().status == 200)
+        assert write.had() == 1
 
 
 def an_event(double, key):

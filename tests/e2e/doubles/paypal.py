@@ -60,7 +60,12 @@ class PayPal(Double):
         name = "authorization" if verb == "authorize" else "capture"
         paid = self.put(name, "CREATED" if verb == "authorize" else "COMPLETED")
         unit = {"payments": {f"{name}s": [{"id": paid["id"]}]}}
+        order["purchase_units"] = [unit]
         return 201, {"id": order["id"], "status": "COMPLETED", "purchase_units": [unit]}
+
+    @route(f"GET {ORDERS}/([^/]+)")
+    def show(self, _, order):
+        return 200, self.find(f"order {order}")
 
     @route(f"POST {PAYMENTS}/authorizations/([^/]+)/(capture|reauthorize|void)")
     def on_authorization(self, _, name, verb):
