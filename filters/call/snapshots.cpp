@@ -8,6 +8,7 @@
 
 #include "filters/call/call_values.h"
 #include "filters/call/current.h"
+#include "policy/template/may_be_null.h"
 #include "policy/template/own_terms.h"
 #include "policy/undo/put_back.h"
 #include "proxy/base/limits.h"
@@ -30,13 +31,15 @@ std::string VersionIn(const BeforeRule& rule, const CallValues& places) {
   return value ? ScalarText(*value) : std::string();
 }
 
-// nullopt: a kept place is absent, or all of them are more than may be put into a request.
+// nullopt: a place that must be there is absent, or all of them are more than may be put into a
+// request.
 std::optional<Snapshot> Keep(const BeforeRule& rule, const CallValues& places,
                              std::string_view& why) {
   Snapshot state;
   std::size_t bytes = 0;
   for (const Selector& place : rule.keep) {
-    const auto value = Select(place, places);
+    auto value = Select(place, places);
+    if (!value && IsOrNull(place)) value.emplace();
     if (!value) {
       why = place.text;
       return std::nullopt;

@@ -3,6 +3,7 @@
 
 #include "policy/language/load_rules.h"
 #include "policy/language/place_problem.h"
+#include "policy/template/may_be_null.h"
 
 namespace recourse {
 namespace {
@@ -10,7 +11,8 @@ namespace {
 using Source = Selector::Source;
 
 constexpr std::string_view kKeepHelp =
-    "accepted: places in the body of its answer: keep: [ body#/title, body#/labels ]";
+    "accepted: places in the body of its answer: keep: [ body#/title, body#/labels ]; one that it "
+    "may lack: \"body#/note or null\"";
 constexpr std::string_view kVersionHelp =
     "accepted: a place of its answer that every change alters: header.ETag, body#/updated_at";
 
@@ -34,8 +36,12 @@ void ReadKeep(MapReader& map, BeforeRule& rule) {
     return;
   }
   for (const LocatedText& item : map.Texts("keep")) {
-    auto place = ReadPlace(item, false, kKeepHelp, map.problems());
+    std::string_view text = item.text;
+    const bool may_be_null = TakeOff(kOrNull, text);
+    auto place =
+        ReadPlace({std::string(text), item.place, item.key}, false, kKeepHelp, map.problems());
     if (!place) continue;
+    if (may_be_null) place->text += kOrNull;
     if (std::ranges::any_of(rule.keep,
                             [&](const Selector& one) { return one.name == place->name; })) {
       map.problems().Error(item.place, item.key, item.text + " is named twice");

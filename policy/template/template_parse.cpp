@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "policy/template/may_be_null.h"
 #include "policy/template/template.h"
 #include "policy/uri/path.h"
 #include "proxy/base/limits.h"
@@ -127,12 +128,17 @@ Result<Text> ParseTemplateText(std::string_view text) {
     if (inside.find('{') != std::string_view::npos) {
       return Malformed("a placeholder has single braces and no functions: {external_ref}");
     }
-    const auto [place, type] = SplitType(inside);
+    auto [place, type] = SplitType(inside);
+    const bool may_go = TakeOff(kUnlessNull, place);
     if (place.find(" as ") != std::string_view::npos) {
       return Malformed("the types that a placeholder can name are: as number, as text, as bool");
     }
     auto selector = ParseSelector(place);
     if (!selector) return std::unexpected(selector.error());
+    if (may_go && selector->source != Selector::Source::kBeforeBody) {
+      return Malformed("`unless null` is for what `before` keeps: {before.body#/note unless null}");
+    }
+    if (may_go) selector->text += kUnlessNull;
     pieces.push_back({std::string(), std::move(*selector), type});
     text.remove_prefix(end + 1);
   }

@@ -1,8 +1,10 @@
 #include <algorithm>
 
+#include "policy/template/may_be_null.h"
 #include "policy/template/template.h"
 #include "policy/uri/path.h"
 #include "proxy/base/json/json_object.h"
+#include "proxy/base/json/json_span.h"
 #include "proxy/base/limits.h"
 
 namespace recourse {
@@ -154,8 +156,24 @@ Result<void> AppendText(std::string& out, const Text& pieces, const CallValues& 
   return {};
 }
 
-// The policy's own nesting is bounded by the loader, so recursion is too.
-Result<void> AppendNode(std::string& out, const Node& node, const CallValues& values) {
+// What may be left out of a body at `at` is left out: null before the call, which does not set it.
+// One that the call sets cannot be made null again.
+enum class Nulls { kNone, kLeftOut, kInTheWay };
+Nulls NullsOf(const Text& pieces, const std::string& at, const CallValues& values) {
+  if (pieces.size() != 1 || !pieces[0].selector) return Nulls::kNone;
+  if (pieces[0].selector->source != Source::kBeforeBody) return Nulls::kNone;
+  const std::optional<Json> was = Select(*pieces[0].selector, values);
+  if (!was || was->kind != Json::Kind::kNull) return Nulls::kNone;
+  const bool is_told = values.body != nullptr && !values.body_is_partial;
+  const bool stays = is_told && AtPointer(*values.body, at) == nullptr;
+  return stays ? Nulls::kLeftOut : Nulls::kInTheWay;
+}
+constexpr std::string_view kNothingBefore = "the call may have set what was not there before it";
+
+// `at` is the place of the node in the body. The policy's own nesting is bounded by the loader, so
+// recursion is too.
+Result<void> AppendNode(std::string& out, const Node& node, const CallValues& values,
+                        const std::string& at) {
   if (out.size() > limits::kRenderedRequestBytesMax) return Malformed(kTooLarge);
   switch (node.kind) {
     case Json::Kind::kString:
@@ -163,14 +181,21 @@ Result<void> AppendNode(std::string& out, const Node& node, const CallValues& va
     case Json::Kind::kArray: {
       JsonList list(out);
       for (const Node& item : node.items) {
-        if (auto done = AppendNode(list.Value(), item, values); !done) return done;
+        if (auto done = AppendNode(list.Value(), item, values, at); !done) return done;
       }
       return {};
     }
     case Json::Kind::kObject: {
       JsonObject object(out);
       for (const auto& [name, member] : node.members) {
-        if (auto done = AppendNode(object.ForeignValue(name), member, values); !done) return done;
+        const std::string inside = at + '/' + PointerToken(name);
+        const bool may_go = !member.text.empty() && member.text[0].selector &&
+                            IsUnlessNull(*member.text[0].selector);
+        const Nulls nulls = may_go ? NullsOf(member.text, inside, values) : Nulls::kNone;
+        if (nulls == Nulls::kInTheWay) return Malformed(kNothingBefore);
+        if (nulls == Nulls::kLeftOut) continue;
+        auto done = AppendNode(object.ForeignValue(name), member, values, inside);
+        if (!done) return done;
       }
       return {};
     }
@@ -183,6 +208,9 @@ Result<void> AppendNode(std::string& out, const Node& node, const CallValues& va
 Result<void> AppendForm(const RequestTemplate& request, const CallValues& values,
                         std::string& out) {
   for (const auto& [name, pieces] : request.form) {
+    const Nulls nulls = NullsOf(pieces, '/' + PointerToken(name), values);
+    if (nulls == Nulls::kInTheWay) return Malformed(kNothingBefore);
+    if (nulls == Nulls::kLeftOut) continue;
     const auto value = Join(pieces, values, ForHeader);
     if (!value) return std::unexpected(value.error());
     const bool is_value = pieces.size() == 1 && pieces[0].selector;
@@ -200,8 +228,8 @@ Result<void> RenderBody(const RequestTemplate& request, const CallValues& values
                         RenderedRequest& out) {
   if (!request.json && request.form.empty()) return {};
   const bool is_json = request.json.has_value();
-  auto done =
-      is_json ? AppendNode(out.body, *request.json, values) : AppendForm(request, values, out.body);
+  auto done = is_json ? AppendNode(out.body, *request.json, values, {})
+                      : AppendForm(request, values, out.body);
   if (done && FindHeader(out.headers, "Content-Type") == nullptr) {
     out.headers.emplace_back("Content-Type",
                              is_json ? "application/json" : "application/x-www-form-urlencoded");

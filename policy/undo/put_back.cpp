@@ -108,6 +108,22 @@ void AddMarked(const Json& value, const std::string& at, std::vector<KeptArgumen
   }
 }
 
+// Whether it is a call of the tool itself, so that both name what they set alike.
+bool IsSamePlace(const Tool& tool, const RequestTemplate& request) {
+  if (std::ranges::find(tool.methods, request.method) == tool.methods.end()) return false;
+  std::string path;
+  for (const RequestTemplate::Text& segment : request.path) {
+    path += '/';
+    for (const auto& piece : segment) {
+      if (!piece.selector) path += piece.literal;
+      if (!piece.selector) continue;
+      if (piece.selector->source != Source::kPath) return false;
+      path += '{' + piece.selector->name + '}';
+    }
+  }
+  return std::ranges::find(tool.patterns, path) != tool.patterns.end();
+}
+
 // Takes the first token off `pointer`, which is not empty.
 std::string TakeToken(std::string_view& pointer) {
   const auto end = std::min(pointer.find('/', 1), pointer.size());
@@ -215,7 +231,11 @@ std::vector<KeptArgument> KeptArguments(const Tool& tool) {
   std::vector<KeptArgument> found;
   for (const UndoRule* const undo : UndosOf(tool)) {
     const RequestTemplate& request = undo->request;
-    if (request.calls.empty() || !request.json) continue;
+    if (!request.json) continue;
+    if (request.calls.empty()) {
+      if (IsSamePlace(tool, request)) AddMarked(Marked(*request.json), {}, found);
+      continue;
+    }
     if (const auto arguments = ArgumentsIn(Marked(*request.json))) AddMarked(*arguments, {}, found);
   }
   return found;

@@ -236,6 +236,58 @@ tools:
             (Headers{{"/data/issue/title", "\"Old\""}, {"/data/issue/state/id", "2"}}));
 }
 
+constexpr const char* kEdit = R"(
+version: 1
+backends: { b: { url: "http://b" } }
+tools:
+  t:
+    match: "POST b /edit/{id}"
+    effect: write
+    identity: [ path.id, body#/text ]
+    before:
+      request: "GET /shown/{path.id}"
+      keep: [ body#/m/text, "body#/m/blocks or null" ]
+    undo:
+      request: "POST /edit/{path.id}"
+      json: { text: "{before.body#/m/text}", blocks: "{before.body#/m/blocks unless null}" }
+      only_if: unchanged
+)";
+
+TEST(SnapshotsTest, ACallSetsWhatTheSameCallPutsBackUnderThatName) {
+  const auto loaded = LoadPolicyText("p.yaml", kEdit);
+  ASSERT_TRUE(loaded.ok());
+  const Snapshot before{.places = {{"/m/text", "\"old\""}, {"/m/blocks", "null"}}};
+  const Json body = Parsed(R"({"text":"new"})");
+  CallValues call;
+  call.body = &body;
+  EXPECT_EQ(PlannedState(loaded.policy->tools.front(), before, "POST", call).places,
+            (Headers{{"/m/text", "\"new\""}, {"/m/blocks", "null"}}));
+}
+
+TEST(SnapshotsTest, WhatWasNotThereIsLeftOutUnlessTheCallMayHaveSetIt) {
+  const auto loaded = LoadPolicyText("p.yaml", kEdit);
+  ASSERT_TRUE(loaded.ok());
+  const BeforeRule& rule = *loaded.policy->tools.front().before;
+  const auto read = ReadSnapshot(rule, Respond(200, R"({"m":{"text":"old"}})").answer, false);
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->places, (Headers{{"/m/text", "\"old\""}, {"/m/blocks", "null"}}));
+  EXPECT_FALSE(ReadSnapshot(rule, Respond(200, R"({"m":{"blocks":[]}})").answer, false));
+
+  const std::vector<std::pair<std::string, std::string>> path{{"id", "7"}};
+  const auto undone = [&](const Json* body) {
+    CallValues call;
+    call.path = &path;
+    call.body = body;
+    call.before = &*read;
+    const auto request = Render(loaded.policy->tools.front().undo->request, call);
+    return request ? request->body : "refused";
+  };
+  const Json text = Parsed(R"({"text":"new"})"), both = Parsed(R"({"text":"new","blocks":[1]})");
+  EXPECT_EQ(undone(&text), R"({"text":"old"})");
+  EXPECT_EQ(undone(&both), "refused");
+  EXPECT_EQ(undone(nullptr), "refused");
+}
+
 TEST(SnapshotsTest, OnlyAWholeAnswerShowsAState) {
   const BeforeRule rule = RuleOf({"/a"});
   const auto why = [&](Answer answer, bool may_be_gone = false) {

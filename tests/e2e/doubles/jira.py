@@ -53,6 +53,15 @@ class Jira(Double):
         self.happened(f"issue {method}")
         return 204, None
 
+    @route(f"PUT {API}/issue/([^/]+)/assignee")
+    def assign(self, call, name):
+        issue = self.find(f"issue {name}")
+        account = call.json()["accountId"]
+        issue["fields"]["assignee"] = account and {"accountId": account, "active": True}
+        self.touch(issue)
+        self.happened("assigned")
+        return 204, None
+
     def upsert(self, name, what, members):
         status = 200 if name in self.things else 201
         self.add(name, what, **members)
@@ -92,7 +101,7 @@ DOC = {"type": "doc", "version": 1, "content": [{"type": "paragraph"}]}
 
 def an_issue(double):
     number = str(double.number())
-    fields = {"summary": "Old", "description": None, "labels": ["a", "b"]}
+    fields = {"summary": "Old", "description": None, "labels": ["a", "b"], "assignee": None}
     double.make(f"issue {number}", fields=fields, subtasks=0)
     return number
 
@@ -106,6 +115,17 @@ def a_comment(double):
 def other_fields(double, names):
     fields = double.things[f"issue {names['id']}"]["fields"]
     double.change(f"issue {names['id']}", fields={**fields, "summary": "Theirs"})
+
+
+def an_assigned_issue(double):
+    number = an_issue(double)
+    fields = {"assignee": {"accountId": "a7", "active": True}}
+    double.make(f"issue {number}", fields=fields, subtasks=0)
+    return number
+
+
+def others_assignee(double, names):
+    double.change(f"issue {names['id']}", fields={"assignee": {"accountId": "theirs"}})
 
 
 def there(kind, suffix):
@@ -125,6 +145,10 @@ CASES = [
     Case("jira.issue.update", f"PUT {API}/issue/$id",
          {"fields": {"summary": "$token", "description": DOC, "labels": []}}, given=an_issue,
          foreign=other_fields),
+    Case("jira.issue.assign", f"PUT {API}/issue/$id/assignee", {"accountId": "$token"},
+         given=an_issue, foreign=others_assignee),
+    Case("jira.issue.assign", f"PUT {API}/issue/$id/assignee", {"accountId": None},
+         given=an_assigned_issue, foreign=others_assignee),
     Case("jira.issue.delete", f"DELETE {API}/issue/$id", given=an_issue, undone=None),
     Case("jira.issue.comment", f"POST {API}/issue/SHOP-7/comment", {"body": {"text": "$token"}}),
     Case("jira.issue.comment.update", f"PUT {API}/issue/SHOP-7/comment/$id",

@@ -33,6 +33,24 @@ class Slack(Double):
         self.add(f"message {channel} {ts}", "message", text=asked["text"])
         return 200, {"ok": True, "channel": channel, "ts": ts}
 
+    @route("GET /api/conversations.history")
+    def history(self, call):
+        asked = call.query
+        message = self.things.get(f"message {asked['channel']} {asked['oldest']}")
+        shown = [{"type": "message", "ts": asked["oldest"], **message}] if message else []
+        return 200, {"ok": True, "messages": shown, "has_more": False}
+
+    @route("POST /api/chat.update")
+    def edit(self, call):
+        asked = call.json()
+        channel, ts = asked.pop("channel"), asked.pop("ts")
+        message = self.things.get(f"message {channel} {ts}")
+        if message is None:
+            raise self.no("message_not_found")
+        message.update(asked)
+        self.happened("edit")
+        return 200, {"ok": True, "channel": channel, "ts": ts, "text": asked["text"]}
+
     @route("POST /api/chat.delete")
     def delete(self, call):
         asked = call.json()
@@ -139,6 +157,15 @@ def a_channel(is_archived):
     return make
 
 
+def a_message(**members):
+    def make(double):
+        number = str(double.number())
+        double.make(f"message C1 {number}", text="Old", **members)
+        return number
+
+    return make
+
+
 def gone(double, _):
     """Somebody else has taken it back already."""
     del double.things[double.newest]
@@ -157,6 +184,15 @@ A_PLACE = {"channel": "C1", "timestamp": "$token"}
 CASES = [
     Case("slack.message", "POST /api/chat.postMessage", {"channel": "#general", "text": "$token"},
          moved=gone, moved_undo=[]),
+    Case("slack.message.update", "POST /api/chat.update",
+         {"channel": "C1", "ts": "$id", "text": "$token"}, given=a_message(),
+         foreign=lambda double, names: double.change(f"message C1 {names['id']}", text="Theirs")),
+    Case("slack.message.update", "POST /api/chat.update",
+         {"channel": "C1", "ts": "$id", "text": "$token", "blocks": [{"type": "divider"}]},
+         given=a_message(blocks=[{"type": "header"}])),
+    Case("slack.message.update", "POST /api/chat.update",
+         {"channel": "C1", "ts": "$id", "text": "$token", "blocks": [{"type": "divider"}]},
+         given=a_message(), parks=True),
     Case("slack.message.delete", "POST /api/chat.delete", {"channel": "C1", "ts": "$id"},
          given=there("message"), undone=None),
     Case("slack.message.schedule", "POST /api/chat.scheduleMessage",

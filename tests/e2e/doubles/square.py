@@ -10,14 +10,15 @@ from doubles.base import Case, Double, Kind, Refused, route
 
 class Square(Double):
     kinds = (Kind("/v2/customers", "customer", wrap="customer", made=200, deleted=200),)
-    volatile = ("idempotency_key",)
+    volatile = ("idempotency_key", "version", "version_token")
     too_many = (429, {"errors": [{"category": "RATE_LIMIT_ERROR", "code": "RATE_LIMITED"}]}, {})
     takes_key = ("POST /v2/payments", "POST /v2/refunds", "POST /v2/orders", "POST /v2/customers",
-                 "POST /v2/invoices", "PUT /v2/orders")  # fmt: skip
+                 "POST /v2/invoices", "PUT /v2/orders", "PUT /v2/payments")  # fmt: skip
 
     def key_of(self, call):
         key = json.loads(call.body or b"{}").get("idempotency_key")
-        is_short = call.route in ("POST /v2/payments", "POST /v2/refunds")
+        is_short = call.route in ("POST /v2/payments", "POST /v2/refunds") or (
+            call.route.startswith("PUT /v2/payments/"))  # fmt: skip
         if is_short and not 1 <= len(key or "") <= 45:
             raise self.no("MISSING_REQUIRED_PARAMETER")
         takes = call.route.startswith(self.takes_key) and not call.route.endswith("cancel")
@@ -43,6 +44,28 @@ class Square(Double):
         asked = call.json()
         status = "COMPLETED" if asked.get("autocomplete", True) else "APPROVED"
         return 200, {"payment": self.put("payment", **asked, status=status, refunded=False)}
+
+    @route("(GET|PUT) /v2/payments/([^/]+)")
+    def one_payment(self, call, method, name):
+        payment = self.find(f"payment {name}")
+        if method == "PUT":
+            asked = call.json()["payment"]
+            if asked.pop("version_token", payment["version_token"]) != payment["version_token"]:
+                raise self.no("VERSION_MISMATCH")
+            payment.update(asked)
+            self.touch(payment)
+            self.happened("payment changed")
+        return 200, {"payment": payment}
+
+    @route("(GET|PUT) /v2/customers/([^/]+)")
+    def one_customer(self, call, method, name):
+        customer = self.find(f"customer {name}")
+        if method == "PUT":
+            asked = call.json()
+            customer = self.versioned(f"customer {name}", asked.pop("version", customer["version"]))
+            customer.update(asked)
+            self.happened("customer changed")
+        return 200, {"customer": customer}
 
     @route("POST /v2/payments/([^/]+)/(complete|cancel)")
     def turn_payment(self, _, name, verb):
@@ -79,6 +102,8 @@ class Square(Double):
     def touch(self, thing):
         if "version" in thing:
             thing["version"] += 1
+        if "version_token" in thing:
+            thing["version_token"] = f"v{self.number()}"
 
     @route("PUT /v2/orders/([^/]+)")
     def update_order(self, call, name):
@@ -117,6 +142,18 @@ def a_payment(status):
     ).split()[1]
 
 
+def a_customer(double):
+    name = f"c{double.number()}"
+    double.make(f"customer {name}", id=name, given_name="Old", note="Old", version=1)
+    return name
+
+
+def an_approved_payment(double):
+    name = a_payment("APPROVED")(double)
+    double.change(f"payment {name}", version_token="v1")
+    return name
+
+
 def goes_on(**members):
     return lambda double, _: double.change(double.newest, **members)
 
@@ -129,6 +166,14 @@ CASES = [
          {"source_id": "cnon", "amount_money": MONEY, "reference_id": "$token",
           "autocomplete": False},
          undone=["cancel"], moved=goes_on(status="COMPLETED")),
+    Case("square.payment.update", "PUT /v2/payments/$id",
+         {"payment": {"amount_money": {"amount": 700, "currency": "EUR"}}},
+         given=an_approved_payment,
+         foreign=lambda double, names: double.change(
+             f"payment {names['id']}", amount_money={"amount": 1, "currency": "EUR"})),
+    Case("square.payment.update", "PUT /v2/payments/$id",
+         {"payment": {"tip_money": {"amount": 70, "currency": "EUR"}}},
+         given=an_approved_payment, parks=True),
     Case("square.payment.complete", "POST /v2/payments/$id/complete", {},
          given=a_payment("APPROVED"), undone=["refund"]),
     Case("square.payment.cancel", "POST /v2/payments/$id/cancel", {},
@@ -139,6 +184,11 @@ CASES = [
          {"order": {"location_id": "l1", "reference_id": "$token"}}, undone=["order CANCELED"],
          foreign=goes_on(state="COMPLETED")),
     Case("square.customer", "POST /v2/customers", {"email_address": "$token@b.test"}),
+    Case("square.customer.update", "PUT /v2/customers/$id", {"given_name": "$token"},
+         given=a_customer, foreign=lambda double, names: double.change(
+             f"customer {names['id']}", note="Theirs")),
+    Case("square.customer.update", "PUT /v2/customers/$id", {"family_name": "$token"},
+         given=a_customer, parks=True),
     Case("square.customer.delete", "DELETE /v2/customers/$id", undone=None,
          given=lambda double: double.make(f"customer c{double.number()}").split()[1]),
     Case("square.invoice", "POST /v2/invoices", {"invoice": {"order_id": "$token"}},

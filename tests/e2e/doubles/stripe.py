@@ -9,6 +9,7 @@ stripe/_payment_intent.py):
 * a charge without anything left to refund: 400 charge_already_refunded.
 * DELETE of a customer answers `deleted: true`; only drafts of invoices, and items that no final
   invoice has, are deleted; a transfer is reversed up to its amount.
+* objects show all their fields, empty ones as null; a change of one answers the whole.
 Not published, so offered in both ways: what a second DELETE of a customer answers."""
 
 from doubles.base import Case, Double, Refused, route
@@ -112,6 +113,22 @@ class Stripe(Double):
             raise self.no(400, "charge_not_captured")
         paid["refunded"] = True
         return self.create(call, "re", "refund", status="succeeded")
+
+    # Changes of what there is.
+    @route("GET /v1/(?:payment_intents|customers|invoices|subscriptions)/([^/]+)")
+    def show(self, _, name):
+        if name not in self.things:
+            raise self.no(404, "resource_missing")
+        return 200, self.things[name]
+
+    @route("POST /v1/(payment_intents|customers|invoices|subscriptions)/([^/]+)")
+    def update(self, call, kind, name):
+        thing = self.things.get(name)
+        if thing is None:
+            raise self.no(404, "resource_missing")
+        typed = {"amount": int, "cancel_at_period_end": lambda text: text == "true"}
+        changes = {field: typed.get(field, str)(value) for field, value in call.form().items()}
+        return self.set(thing, f"{kind} changed", **changes)
 
     # Customers, catalogue.
     @route("POST /v1/customers")
@@ -218,6 +235,22 @@ def an_invoice(status):
     return lambda double: double.make(f"in_{double.number()}", object="invoice", status=status)
 
 
+def there(prefix, kind, **members):
+    return lambda double: double.make(f"{prefix}_{double.number()}", object=kind, **members)
+
+
+A_CUSTOMER = there("cus", "customer", email="old@b.test", name="Old", phone=None, description=None)
+AN_INTENT = there("pi", "payment_intent", amount=2000, description=None, receipt_email=None,
+                  status="requires_confirmation")  # fmt: skip
+A_SUBSCRIPTION = there("sub", "subscription", cancel_at_period_end=False, description="Old",
+                       default_payment_method=None, status="active")  # fmt: skip
+A_DRAFT = there("in", "invoice", description="Old", footer=None, status="draft")
+
+
+def theirs(**members):
+    return lambda double, names: double.change(names["id"], **members)
+
+
 def goes_on(**members):
     return lambda double, _: double.change(double.newest, **members)
 
@@ -231,6 +264,8 @@ CASES = [
          moved=goes_on(refunded=True), moved_undo=[]),
     Case("stripe.intent", INTENT, f"{PAY}&confirm=true&capture_method=manual", undone=["cancel"],
          moved=goes_on(status="succeeded")),
+    Case("stripe.intent.update", f"{INTENT}/$id", "amount=2500", given=AN_INTENT,
+         foreign=theirs(amount=9)),
     Case("stripe.intent.confirm", f"{INTENT}/$id/confirm", "return_url=https://a.test/$token",
          given=an_intent("requires_confirmation"), undone=["refund"]),
     Case("stripe.intent.capture", f"{INTENT}/$id/capture", "metadata[a]=$token",
@@ -240,6 +275,12 @@ CASES = [
     Case("stripe.refund", "POST /v1/refunds", "payment_intent=$id",
          given=an_intent("succeeded"), undone=None),
     Case("stripe.customer", "POST /v1/customers", "email=$token%40example.com"),
+    Case("stripe.customer.update", "POST /v1/customers/$id", "email=$token%40b.test&name=New",
+         given=A_CUSTOMER, foreign=theirs(name="Theirs")),
+    Case("stripe.customer.update", "POST /v1/customers/$id", "phone=$token", given=A_CUSTOMER,
+         parks=True),
+    Case("stripe.customer.update", "POST /v1/customers/$id", "name=$token&metadata[a]=b",
+         given=A_CUSTOMER, parks=True),
     Case("stripe.customer.delete", "DELETE /v1/customers/$id",
          given=lambda double: double.make(f"cus_{double.number()}", object="customer"),
          undone=None),
@@ -250,6 +291,8 @@ CASES = [
          undone=["deactivate"]),
     Case("stripe.invoice", "POST /v1/invoices", "customer=cus_$token",
          moved=goes_on(status="open")),
+    Case("stripe.invoice.update", "POST /v1/invoices/$id", "description=$token", given=A_DRAFT,
+         foreign=theirs(description="Theirs")),
     Case("stripe.invoice.finalize", "POST /v1/invoices/$id/finalize", "auto_advance=false",
          given=an_invoice("draft"), undone=["void"]),
     Case("stripe.invoice.send", "POST /v1/invoices/$id/send", "a=$token",
@@ -261,6 +304,9 @@ CASES = [
     Case("stripe.subscription", "POST /v1/subscriptions", "customer=cus_$token&trial_period_days=9",
          undone=["end subscription"]),
     Case("stripe.subscription", "POST /v1/subscriptions", "customer=cus_$token", parks=True),
+    Case("stripe.subscription.update", "POST /v1/subscriptions/$id",
+         "cancel_at_period_end=true&description=$token", given=A_SUBSCRIPTION,
+         foreign=theirs(cancel_at_period_end=True, description="Theirs")),
     Case("stripe.subscription.cancel", "DELETE /v1/subscriptions/$id", undone=None,
          given=lambda double: double.make(
              f"sub_{double.number()}", object="subscription", status="active")),
