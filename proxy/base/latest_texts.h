@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <string_view>
 #include <type_traits>
 
@@ -39,8 +40,16 @@ inline std::size_t PlaceNumber(std::string_view text) {
   return static_cast<std::size_t>((number * kOdd) >> 32);
 }
 
+// Of the calling thread, made when it first asks and freed when it ends.
+template <class Kept>
+[[gnu::noinline]] Kept* MadeForThread() {
+  thread_local const auto kept = std::make_unique<Kept>();
+  return kept.get();
+}
+
 // make(text, with), of which each thread keeps some: `text` says which `with` it is. A text has one
-// place; those that share it take turns.
+// place; those that share it take turns. Threads that never ask have no room for it: as
+// thread_local arrays these would be zeroed in every new thread.
 template <auto kMake, std::size_t kBytesMax, std::size_t kPlaces, class... With>
 auto LatestOf(std::string_view text, const With&... with) {
   struct Known {
@@ -49,8 +58,10 @@ auto LatestOf(std::string_view text, const With&... with) {
     std::invoke_result_t<decltype(kMake), std::string_view, const With&...> value{};
   };
   if (text.size() > kBytesMax) return kMake(text, with...);
-  thread_local std::array<Known, kPlaces> latest;
-  Known& known = latest[PlaceNumber(text) % kPlaces];
+  using Kept = std::array<Known, kPlaces>;
+  constinit thread_local Kept* latest = nullptr;
+  if (latest == nullptr) latest = MadeForThread<Kept>();
+  Known& known = (*latest)[PlaceNumber(text) % kPlaces];
   if (!known.is_known || known.text.view() != text) {
     known.value = kMake(text, with...);
     known.text.Set(text);

@@ -1,14 +1,18 @@
 #include "proxy/drill/drill.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <ctime>
 #include <deque>
 #include <filesystem>
 #include <tuple>
 
 #include "policy/files/sources.h"
 #include "policy/language/loader.h"
+#include "proxy/base/random.h"
 #include "proxy/drill/drill_plan.h"
 #include "proxy/drill/drill_report.h"
 #include "proxy/drill/drill_run.h"
@@ -137,6 +141,14 @@ void Director::Run() {
   });
 }
 
+// What libraries make when they are first asked: once here, and not in every process of the drill.
+void WarmUp() {
+  MakeTlsReady();
+  std::array<unsigned char, 16> bytes{};
+  SystemRandom().Fill(bytes);
+  (void)fmt::format("{:%Y}", fmt::gmtime(std::time_t{}));  // reads the time zone
+}
+
 std::string FlowNames(const Policy& policy) {
   std::vector<std::string> names;
   for (const Flow& flow : policy.flows) names.push_back(flow.name);
@@ -188,7 +200,7 @@ std::expected<DrillFindings, std::string> PlayDrill(const PolicySources& sources
   if (!operators) return std::unexpected("recourse: " + operators.error() + "\n");
   const std::vector<PolicySource> files = ReadPolicyTwice(*copy).files;
   DrilledPolicy policy{*copy, *operators, files, LoadPolicyFiles({files, {}}, TlsFiles::kIgnore)};
-  MakeTlsReady();
+  WarmUp();
   Director(options, findings, **stage, std::move(policy), err).Run();
   return findings;
 }

@@ -24,7 +24,7 @@ namespace {
 constexpr int kFetchSeconds = 20;
 // An outcome that so many looks in kDrillSettleFor did not find is one that nobody finds out. Time
 // alone says nothing: while a busy machine stands still, nobody finds anything out.
-constexpr int kLooksToSettle = 20;
+constexpr int kLooksToSettle = 10;
 constexpr std::string_view kTrace = "4bf92f3577b34da6a3ce929d0e0e4736";
 constexpr std::string_view kToken = "drill";
 
@@ -87,7 +87,6 @@ class Play {
   bool IsLate();
   std::string LastWords() const;
   bool AwaitReady();
-  std::optional<HttpResponse> Ask(const HttpRequest& request, const std::string& port);
   std::optional<Json> AskAdmin(const std::string& method, const std::string& target,
                                std::string body = {});
   void ApproveWhatWaits();
@@ -108,7 +107,8 @@ class Play {
   std::deque<DrilledProxy> proxies_;
   std::size_t running_ = 0;
   bool is_ready_ = false;
-  std::string listen_, admin_;
+  std::string listen_;
+  std::optional<HttpCaller> admin_;
   ScriptedBackend backend_;
   std::unique_ptr<HttpServer> server_;  // a thread: after all proxies
   Found found_;
@@ -130,7 +130,6 @@ Play::Play(const Scenario& scenario, const std::vector<KillAt>& kills, const Dri
         .policy = policy,
         .address = address_,
         .data = directory + "/data",
-        .ports_file = fmt::format("{}/ports-{}", directory, i),
         .log_file = directory + "/log",
         .deadline = scenario.waits_for_deadline ? limits::kDrillDeadline : limits::kDrillPatience,
         .kill = i < kills.size() ? kills[i] : KillAt(),
@@ -179,31 +178,22 @@ std::string Play::LastWords() const {
   return ": " + log->substr(first == std::string::npos ? 0 : first + 1, end - first);
 }
 
-// One look; false: not yet.
+// False: not yet, or never.
 bool Play::AwaitReady() {
-  const auto text = ReadInputFile(fmt::format("{}/ports-{}", directory_, running_), 4096);
-  const auto ports = text ? ParseJson(*text) : Result<Json>(Json());
-  if (!ports || ports->kind != Json::Kind::kObject) {
-    Pause();
-    return false;
-  }
-  listen_ = ScalarText(*ports, "listen");
-  admin_ = ScalarText(*ports, "admin");
+  const auto ports = proxies_[running_].AwaitPorts(limits::kDrillSettleFor);
+  if (!ports) return false;
+  listen_ = ports->agents;
+  admin_.emplace(HttpPlace{.host = address_, .port = ports->admin}, kFetchSeconds);
   is_ready_ = true;
   return true;
 }
 
 // nullopt: no answer, mostly because the proxy was killed.
-std::optional<HttpResponse> Play::Ask(const HttpRequest& request, const std::string& port) {
-  auto answer = Fetch({.host = address_, .port = port}, request, kFetchSeconds);
-  return answer ? std::optional(std::move(*answer)) : std::nullopt;
-}
-
 std::optional<Json> Play::AskAdmin(const std::string& method, const std::string& target,
                                    std::string body) {
   const HttpRequest request{
       method, target, {{"Authorization", "Bearer " + std::string(kToken)}}, std::move(body)};
-  const auto answer = Ask(request, admin_);
+  const auto answer = admin_->Call(request);
   if (!answer || answer->status != 200) return std::nullopt;
   auto json = ParseJson(answer->body);
   return json ? std::optional(std::move(*json)) : std::nullopt;
@@ -234,7 +224,7 @@ std::optional<Told> Play::Call(std::size_t index) {
   const ScriptedCall& call = scenario_.script[index];
   HttpRequest request = call.request;
   request.headers.emplace_back("traceparent", fmt::format("00-{}-00f067aa0ba902b7-01", kTrace));
-  const auto answer = Ask(request, listen_);
+  const auto answer = Fetch({.host = address_, .port = listen_}, request, kFetchSeconds);
   if (!answer) return std::nullopt;
   const std::string* outcome = FindHeader(answer->headers, "Recourse-Outcome");
   if (outcome != nullptr && *outcome == "pending") return Told::kWaits;

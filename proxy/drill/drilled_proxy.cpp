@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -22,7 +23,8 @@
 namespace recourse {
 namespace {
 
-constexpr std::string_view kStruck = "struck";
+constexpr std::size_t kConnectionsMax = 64;  // one agent and one operator
+constexpr std::string_view kStruck = "struck", kReady = "ready";
 
 void Tell(int fd, std::string line) {
   line.push_back('\n');
@@ -70,10 +72,10 @@ void OutputTo(const std::string& file) {
   config.policy = parts.policy.path;
   config.data = parts.data;
   config.listen = config.admin = config.probes = parts.address + ":0";
-  config.ports_file = parts.ports_file;
   config.operators = parts.policy.operators_file;
   config.access_log = "off";
   config.ledger_bytes_max = limits::kDrillLedgerBytes;
+  config.bounds.connections_max = kConnectionsMax;
   config.unsafe_fs = true;  // a kill loses nothing that was written, whatever the file system
   config.bounds.call_memory_bytes = limits::kCallMemoryBytes;  // no look at limits of memory
   config.bounds.head_timeout = config.bounds.body_timeout = config.bounds.idle_timeout =
@@ -96,6 +98,10 @@ void OutputTo(const std::string& file) {
           [&](std::unique_ptr<EventLog> log) {
             return WatchCommits(std::move(log), {[&](const auto& rows) { strike.Before(rows); },
                                                  [&](const auto& rows) { strike.After(rows); }});
+          },
+      .ready =
+          [&](std::uint16_t agents, std::uint16_t admin) {
+            Tell(notes, fmt::format("{} {} {}", kReady, agents, admin));
           }};
   ::_exit(RunProxy(config, &rehearsal));
 }
@@ -154,6 +160,12 @@ std::optional<std::string> DrilledProxy::Ended() {
   return ended_;
 }
 
+std::optional<DrilledProxy::Ports> DrilledProxy::AwaitPorts(Millis patience) {
+  pollfd notes{notes_, POLLIN, 0};  // nobody else has the other end: it ends with the process
+  if (!ports_ && ::poll(&notes, 1, static_cast<int>(patience.count())) == 1) ReadNotes();
+  return ports_;
+}
+
 const std::vector<std::vector<RowNote>>& DrilledProxy::Commits() {
   ReadNotes();
   return commits_;
@@ -176,6 +188,10 @@ void DrilledProxy::ReadNotes() {
       const auto space = std::min(line.find(' ', at), line.size());
       words.push_back(line.substr(at, space - at));
       at = space + 1;
+    }
+    if (words.size() == 3 && words.front() == kReady) {
+      ports_ = {std::move(words[1]), std::move(words[2])};
+      continue;
     }
     const auto number = [](const std::string& word) {
       std::uint64_t value = 0;

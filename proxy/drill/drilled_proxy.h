@@ -35,7 +35,7 @@ struct DrilledPolicy {
 struct DrilledProxyParts {
   const DrilledPolicy& policy;
   std::string address;  // that it listens at, of the run alone
-  std::string data, ports_file, log_file;
+  std::string data, log_file;
   Millis deadline{};  // of flows
   KillAt kill;
   const Clock& clock;
@@ -56,6 +56,11 @@ class DrilledProxy {
   std::optional<std::string> Ended();
   // Ended by the kill that it was made for.
   bool is_struck() const { return is_struck_; }
+  // Where it serves, once it does; waits for that, or for its end, no longer than `patience`.
+  struct Ports {
+    std::string agents, admin;
+  };
+  std::optional<Ports> AwaitPorts(Millis patience);
   // Its commits so far.
   const std::vector<std::vector<RowNote>>& Commits();
 
@@ -68,6 +73,7 @@ class DrilledProxy {
   std::optional<std::string> ended_;
   std::string unread_;
   std::vector<std::vector<RowNote>> commits_;
+  std::optional<Ports> ports_;
 };
 
 }  // namespace recourse

@@ -118,7 +118,7 @@ class Runtime {
     });
   }
 
-  void Start();
+  void Start(const DrillOverrides* rehearsal);
   // Until a signal, or a ledger latched for `--latched-for`; takes changed policies meanwhile.
   void WaitForEnd();
   void ReloadFiles();
@@ -138,7 +138,6 @@ class Runtime {
   Millis LongestWait() const;
   bool HasThreads() const { return probe_api_.ready || services_.draining; }  // as many for good
   void Publish(const std::shared_ptr<const Policy>& policy);
-
   const Config& config_;
   const Clock& clock_;
   const int clock_speed_;
@@ -191,7 +190,7 @@ const Config& Runtime::Judged() {
   return config_;
 }
 
-void Runtime::Start() {
+void Runtime::Start(const DrillOverrides* rehearsal) {
   const auto book = operators_.Current();
   watch_.emplace(std::vector<std::string>{config_.policy, config_.operators,
                                           book->jwt ? book->jwt->jwks_file : std::string()},
@@ -236,6 +235,7 @@ void Runtime::Start() {
   WritePortsOrThrow(config_.ports_file, on.agents.port(), on.admin.port(), on.probes.port());
   (void)TellServiceManager(config_.notify_socket, "READY=1");
   TellReady(config_, *versions_.Current(), on);
+  if (rehearsal != nullptr) rehearsal->ready(on.agents.port(), on.admin.port());
 }
 
 void Runtime::StartWorkers() {
@@ -477,7 +477,7 @@ int RunProxy(const Config& given, const DrillOverrides* rehearsal) {
     const Clock& clock = rehearsal == nullptr ? system_clock : rehearsal->clock;
     // Never destroyed: Exit() ends the process while coroutines are still suspended.
     auto* const runtime = new Runtime(config, clock, rehearsal);
-    runtime->Start();
+    runtime->Start(rehearsal);
     runtime->WaitForEnd();
     runtime->Drain();
     runtime->Exit();

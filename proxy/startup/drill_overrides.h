@@ -2,6 +2,7 @@
 // real run reaches. Only a caller inside this program can make one: no flag, variable or file does.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 
@@ -19,6 +20,8 @@ struct DrillOverrides {
   PolicyLoader load;
   // Stands between the ledger and its log, from the first row on.
   std::function<std::unique_ptr<EventLog>(std::unique_ptr<EventLog>)> log;
+  // Told once the run serves, with the ports for agents and for operators.
+  std::function<void(std::uint16_t agents, std::uint16_t admin)> ready;
 };
 
 }  // namespace recourse

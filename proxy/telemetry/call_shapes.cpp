@@ -39,8 +39,13 @@ void CallShapes::Count(const Backend& backend, Effect effect, std::string_view m
                        std::string_view path, std::string_view reason) {
   std::uint64_t hash = Mix(Mix(Mix(ShapeHash(path), method), backend.name), reason);
   hash = (hash ^ static_cast<std::uint64_t>(effect)) | 1;
+  Slot* slots = slots_.load(std::memory_order_relaxed);
+  if (slots == nullptr) {
+    slots = new Slot[size_];
+    slots_.store(slots, std::memory_order_release);
+  }
   for (std::size_t i = 0; i < kProbesMax; ++i) {
-    Slot& slot = slots_[(hash / 2 + i) % size_];
+    Slot& slot = slots[(hash / 2 + i) % size_];
     const std::uint64_t seen = slot.hash.load(std::memory_order_relaxed);
     if (seen == 0) {
       slot.effect = effect;
@@ -60,8 +65,9 @@ void CallShapes::Count(const Backend& backend, Effect effect, std::string_view m
 
 std::vector<ShapeCount> CallShapes::Read() const {
   std::vector<ShapeCount> counts;
-  for (std::size_t i = 0; i < size_; ++i) {
-    const Slot& slot = slots_[i];
+  const Slot* const slots = slots_.load(std::memory_order_acquire);
+  for (std::size_t i = 0; slots != nullptr && i < size_; ++i) {
+    const Slot& slot = slots[i];
     if (slot.hash.load(std::memory_order_acquire) == 0) continue;
     counts.push_back({slot.backend, slot.effect == Effect::kRead ? "read" : "write", slot.method,
                       slot.path, slot.reason, slot.calls.load(std::memory_order_relaxed)});

@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,12 +17,14 @@ struct ShapeCount {
   std::uint64_t calls = 0;
 };
 
-// One per I/O thread, which alone counts; anybody may read meanwhile. Counting neither locks nor
-// allocates. Since the start of the process.
+// One per I/O thread, which alone counts; anybody may read meanwhile. Counting does not lock, and
+// allocates the first time only: most processes never count any. Since the start of the process.
 class CallShapes {
  public:
-  explicit CallShapes(std::size_t shapes_max)
-      : size_(shapes_max), slots_(std::make_unique<Slot[]>(shapes_max)) {}
+  explicit CallShapes(std::size_t shapes_max) : size_(shapes_max) {}
+  ~CallShapes() { delete[] slots_.load(); }
+  CallShapes(const CallShapes&) = delete;
+  CallShapes& operator=(const CallShapes&) = delete;
 
   // Beyond so many shapes calls are counted as other() only.
   void Count(const Backend& backend, Effect effect, std::string_view method, std::string_view path,
@@ -46,7 +47,7 @@ class CallShapes {
   };
 
   const std::size_t size_;
-  const std::unique_ptr<Slot[]> slots_;
+  std::atomic<Slot*> slots_{nullptr};  // `size_` of them, owned; null: nothing was counted
   std::atomic<std::uint64_t> other_{0};
 };
 

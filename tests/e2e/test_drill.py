@@ -304,7 +304,7 @@ def test_a_drill_that_is_ended_leaves_no_process_and_no_directory(tmp_path, name
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     try:
-        wait_until(lambda: list(tmp_path.glob("*/run-*/ports-*")), "no proxy was started")
+        wait_until(lambda: list(tmp_path.glob("*/run-*/data/data.mdb")), "no proxy was started")
         assert len(processes_of(tmp_path)) > 3
     finally:
         running.send_signal(signal.Signals[name])

@@ -159,10 +159,8 @@ std::expected<void, std::string> Wire::Secure() {
   return std::unexpected("no TLS with " + at + ": " + std::string(tls_->HandshakeError().detail()));
 }
 
-// Connects and sends.
-std::expected<void, std::string> Send(Wire& wire, const HttpPlace& place,
-                                      const HttpRequest& request) {
-  if (auto connected = wire.Connect(); !connected) return connected;
+std::expected<void, std::string> Write(Wire& wire, const HttpPlace& place,
+                                       const HttpRequest& request, bool keep) {
   http::request<http::string_body> message(http::string_to_verb(request.method), request.target,
                                            11);
   const bool is_v6 = place.host.find(':') != std::string::npos;
@@ -170,11 +168,17 @@ std::expected<void, std::string> Send(Wire& wire, const HttpPlace& place,
   for (const auto& [name, value] : request.headers) message.set(name, value);
   message.body() = request.body;
   message.prepare_payload();
-  message.keep_alive(false);
+  message.keep_alive(keep);
   boost::system::error_code ec;
   http::write(wire, message, ec);
   if (!ec) return {};
   return std::unexpected("cannot send to " + place.host + ":" + place.port + ": " + ec.message());
+}
+
+std::expected<void, std::string> Send(Wire& wire, const HttpPlace& place,
+                                      const HttpRequest& request) {
+  auto connected = wire.Connect();
+  return connected ? Write(wire, place, request, false) : connected;
 }
 
 bool WriteAll(int file, const char* data, std::size_t size) {
@@ -201,21 +205,53 @@ HttpResponse HeadOf(const http::response_header<>& head) {
   return response;
 }
 
-}  // namespace
-
-std::expected<HttpResponse, std::string> Fetch(const HttpPlace& place, const HttpRequest& request,
-                                               int timeout_s) {
-  Wire wire(place, timeout_s);
-  if (auto sent = Send(wire, place, request); !sent) return std::unexpected(sent.error());
+// `keep`, if given: set to whether another request may follow.
+std::expected<HttpResponse, std::string> Read(Wire& wire, const HttpPlace& place,
+                                              beast::flat_buffer& buffer, bool* keep = nullptr) {
   boost::system::error_code ec;
-  beast::flat_buffer buffer;
   http::response_parser<http::string_body> parser;
   parser.body_limit(place.body_bytes_max);
   http::read(wire, buffer, parser, ec);
   if (ec) return std::unexpected(NoAnswer(place, ec));
   HttpResponse response = HeadOf(parser.get());
   response.body = std::move(parser.get().body());
+  if (keep != nullptr) *keep = parser.keep_alive();
   return response;
+}
+
+}  // namespace
+
+std::expected<HttpResponse, std::string> Fetch(const HttpPlace& place, const HttpRequest& request,
+                                               int timeout_s) {
+  Wire wire(place, timeout_s);
+  if (auto sent = Send(wire, place, request); !sent) return std::unexpected(sent.error());
+  beast::flat_buffer buffer;
+  return Read(wire, place, buffer);
+}
+
+struct HttpCaller::Kept {
+  Kept(const HttpPlace& place, int timeout_s) : wire(place, timeout_s) {}
+  Wire wire;
+  beast::flat_buffer buffer;
+};
+
+HttpCaller::HttpCaller(HttpPlace place, int timeout_s)
+    : place_(std::move(place)), timeout_s_(timeout_s) {}
+HttpCaller::~HttpCaller() = default;
+
+std::expected<HttpResponse, std::string> HttpCaller::Call(const HttpRequest& request) {
+  auto kept = std::move(kept_);
+  if (kept == nullptr) {
+    kept = std::make_unique<Kept>(place_, timeout_s_);
+    if (auto made = kept->wire.Connect(); !made) return std::unexpected(made.error());
+  }
+  if (auto sent = Write(kept->wire, place_, request, true); !sent) {
+    return std::unexpected(sent.error());
+  }
+  bool keep = false;
+  auto answer = Read(kept->wire, place_, kept->buffer, &keep);
+  if (answer && keep) kept_ = std::move(kept);
+  return answer;
 }
 
 std::expected<HttpResponse, std::string> FetchUntil(

@@ -25,6 +25,21 @@ struct HttpPlace {
 std::expected<HttpResponse, std::string> Fetch(const HttpPlace& place, const HttpRequest& request,
                                                int timeout_s);
 
+// Like Fetch, again and again, over one connection for as long as the other side keeps it. A
+// request that such an end meets fails, as nobody knows what became of it.
+class HttpCaller {
+ public:
+  HttpCaller(HttpPlace place, int timeout_s);
+  ~HttpCaller();
+  std::expected<HttpResponse, std::string> Call(const HttpRequest& request);
+
+ private:
+  struct Kept;
+  const HttpPlace place_;
+  const int timeout_s_;
+  std::unique_ptr<Kept> kept_;
+};
+
 // Like Fetch, for an answer that may go on: ends as soon as `is_enough` says so of what has come.
 std::expected<HttpResponse, std::string> FetchUntil(
     const HttpPlace& place, const HttpRequest& request, int timeout_s,
