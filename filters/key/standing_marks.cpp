@@ -154,9 +154,9 @@ MemberDigest MemberOf(const HmacKey& secret, const Json::Member& member) {
 
 void AddMembers(const KeyInputs& inputs, Standing& stands) {
   const CallBody& body = inputs.body;
-  if (body.form != BodyForm::kJson || body.json.kind != Json::Kind::kObject) return;
   stands.members = Members::kUnknown;
-  if (body.json.members.size() > kMembersMax) return;
+  const bool is_object = body.form == BodyForm::kJson && body.json.kind == Json::Kind::kObject;
+  if (!is_object || body.json.members.size() > kMembersMax) return;
   stands.members = Members::kListed;
   for (const auto& member : body.json.members) {
     stands.values.push_back(MemberOf(inputs.secret, member));
@@ -215,6 +215,38 @@ void NoteUndo(const HmacKey& secret, const CallBody& body, const RenderedRequest
   }
 }
 
+// Servers read these characters of a segment alike, escaped or not (RFC 3986 2.2 leaves it to
+// them).
+std::string OneSpelling(std::string_view path) {
+  constexpr std::string_view kAlike = ":@!$&'()*+,;=";
+  std::string spelled, one;
+  for (std::size_t i = 0; i < path.size(); ++i) {
+    const bool is_escape = path[i] == '%' && PercentDecode(path.substr(i, 3), one);
+    const bool is_alike = is_escape && one.size() == 1 && kAlike.contains(one.front());
+    spelled += is_alike ? one.front() : path[i];
+    if (is_alike) i += 2;
+  }
+  return spelled;
+}
+
+// The path of a call that has a query, without it.
+std::optional<Mark> WholeOf(const KeyInputs& inputs, std::uint64_t tenants) {
+  const bool has_query = std::ranges::any_of(
+      inputs.query, [](const auto& pair) { return !IsPrincipalParameter(pair.first); });
+  if (!has_query || !inputs.body.call_name.empty()) return std::nullopt;
+  return MarkOf(ResourceOf(inputs.secret, inputs.backend, inputs.path, {}, tenants));
+}
+
+// What is written to the same path with another query, or with none, may have ended it.
+void AddWhole(const KeyInputs& inputs, Standing& stands) {
+  const auto whole = WholeOf(inputs, NoteIn(stands, NoteKind::kTenants).value_or(0));
+  if (!whole) return;
+  std::vector<WriteKind> kinds = EndingKinds(stands);
+  if (stands.kind == WriteKind::kPatch) kinds.push_back(WriteKind::kPatch);
+  stands.ended_by.push_back(NoteOf(NoteKind::kWhole, kinds.size()));
+  for (const WriteKind kind : kinds) stands.ended_by.push_back(MarkOn(*whole, kind));
+}
+
 // The agent may make the undo request by itself.
 void AddUndo(const HmacKey& secret, const EffectFacts& facts, const Event& dispatching,
              Transition& transition) {
@@ -269,6 +301,11 @@ std::uint64_t TenantMark(const HmacKey& secret, const Headers& headers) {
 
 Digest ResourceOf(const HmacKey& secret, const std::string& backend, std::string_view path,
                   Pairs query, std::uint64_t tenants) {
+  std::string spelled;
+  if (path.contains('%')) {
+    spelled = OneSpelling(path);
+    path = spelled;
+  }
   std::erase_if(query, [](const auto& pair) { return IsPrincipalParameter(pair.first); });
   std::ranges::sort(query);
   std::string text;
@@ -294,13 +331,10 @@ void AddNotes(const KeyInputs& inputs, Standing& stands) {
   if (!is_removal) {
     const auto content = ContentOf(inputs.secret, request.method, inputs.body, request.body);
     stands.ended_by.push_back(NoteOf(NoteKind::kContent, content));
-    return;
   }
-  const bool has_query = std::ranges::any_of(
-      inputs.query, [](const auto& pair) { return !IsPrincipalParameter(pair.first); });
-  if (!has_query) return;
-  const Digest whole = ResourceOf(inputs.secret, inputs.backend, inputs.path, {}, tenants);
-  stands.leaves.push_back(MarkOn(MarkOf(whole), WriteKind::kDelete));
+  // Its query may narrow what it is about, or say nothing of that.
+  const auto whole = WholeOf(inputs, tenants);
+  if (whole) stands.leaves.push_back(MarkOn(*whole, stands.kind));
 }
 
 Standing StandingOf(const KeyInputs& inputs) {
@@ -319,6 +353,7 @@ Standing StandingOf(const KeyInputs& inputs) {
   AddActions(inputs, std::move(arguments), stands);
   AddTools(inputs, stands);
   AddUndoMarks(inputs, stands);
+  AddWhole(inputs, stands);
   if (stands.kind == WriteKind::kPatch) AddMembers(inputs, stands);
   return stands;
 }
@@ -342,7 +377,8 @@ void AddEffect(EffectFacts facts, const HmacKey& secret, const Event& dispatchin
   }
   const std::string* const location =
       facts.answer == nullptr ? nullptr : FindHeader(facts.answer->headers, "Location");
-  if (location == nullptr || facts.policy == nullptr) return;
+  // Of what is only taken on it names where that can be watched (RFC 9110 15.3.3).
+  if (location == nullptr || facts.policy == nullptr || is_taken_on) return;
   if (auto place = PathOnBackend(*facts.policy, facts.backend, facts.path, *location)) {
     AddPlace(secret, facts, *place, transition);
   }

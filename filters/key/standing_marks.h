@@ -28,7 +28,7 @@ Standing StandingOf(const KeyInputs& inputs);
 
 // Adds what the call says of itself beside its marks, for whatever it may end: whether it is
 // certain to remove what it names, of which tenant it is, and its content. Also the mark of a
-// DELETE with a query on its whole path.
+// write with a query on its whole path.
 void AddNotes(const KeyInputs& inputs, Standing& stands);
 
 // Adds what the answer tells: where the effect is, and what undoes it. `transition` has reference

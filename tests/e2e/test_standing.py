@@ -318,6 +318,67 @@ def test_a_place_is_one_however_it_is_spelled(proxy, double, token, spelling):
     assert not send(proxy, "POST", path, {"a": 1}).replayed
 
 
+@pytest.mark.parametrize("sign", ":@!$&'()*+,;=")
+def test_a_sign_that_need_not_be_escaped_is_one_with_its_escape(proxy, double, token, sign):
+    plain, escaped = f"/docs/{token}/a{sign}b", f"/docs/{token}/a%{ord(sign):02X}b"
+    for path, value in ((plain, 1), (escaped, 2), (plain, 1), (escaped, 2)):
+        assert not send(proxy, "PUT", path, {"a": value}).replayed, path
+    assert send(proxy, "PUT", escaped, {"a": 2}).replayed
+
+
+PLAIN, QUERY = "", "?notify=false"
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH"])
+@pytest.mark.parametrize("first, second", [(PLAIN, QUERY), (QUERY, PLAIN), (QUERY, "?_=2")])
+def test_whatever_its_query_a_write_changes_what_is_there(
+    proxy, double, token, method, first, second
+):
+    path = f"/docs/{token}/7"
+    assert send(proxy, method, path + first, {"a": 1}).status < 300
+    assert send(proxy, method, path + first, {"a": 1}).replayed
+    assert send(proxy, method, path + second, {"a": 2}).status < 300
+    again = send(proxy, method, path + first, {"a": 1})
+    assert again.status == 409 if method == "PATCH" else not again.replayed, again
+
+
+def test_patches_before_one_with_a_query_are_not_forgotten(proxy, double, token):
+    path = f"/docs/{token}/7"
+    for query, change in ((PLAIN, {"a": 1}), (PLAIN, {"a": 2}), (QUERY, {"b": 1})):
+        assert not send(proxy, "PATCH", path + query, change).replayed
+    assert not send(proxy, "PATCH", path, {"a": 1}).replayed
+
+
+OTHER_PATCHES = [
+    ("application/json-patch+json", '[{{"op": "replace", "path": "/a", "value": {}}}]'),
+    ("application/x-www-form-urlencoded", "a={}"),
+    ("text/plain", "{}"),
+]
+
+
+@pytest.mark.parametrize("media, body", OTHER_PATCHES)
+def test_a_patch_that_lists_no_members_may_give_one_another_value(
+    proxy, double, token, media, body
+):
+    def patch(value):
+        return send(proxy, "PATCH", f"/docs/{token}/7", body.format(value).encode(),
+                    Content_Type=media)  # fmt: skip
+
+    for value in (1, 2, 1):
+        assert not patch(value).replayed
+    assert patch(1).replayed
+
+
+def test_where_one_watches_what_was_taken_on_is_not_what_was_made(proxy, double, token):
+    path = f"/docs/{token}"
+    taken = f"HTTP/1.1 202 Accepted\r\nLocation: {path}/watch\r\nContent-Length: 0\r\n\r\n"
+    double.script("POST", path, ["read", "execute", {"send": taken}], 1)
+    assert send(proxy, "POST", path, {"a": 1}).status == 202
+    assert send(proxy, "DELETE", f"{path}/watch").status < 300
+    assert send(proxy, "POST", path, {"a": 1}).replayed
+    assert len(double.effects(path)) == 1
+
+
 def test_it_is_known_after_a_kill(double, token, tmp_path):
     path = f"/docs/{token}"
     with Recourse(tmp_path, standard(double, extra_tools=TOOLS)) as running:

@@ -81,17 +81,23 @@ std::vector<Mark> LeftBy(const Standing& write, const Digest& resource) {
   return marks;
 }
 
+std::vector<WriteKind> EndingKinds(const Standing& write) {
+  std::vector<WriteKind> kinds;
+  const bool by_all = IsIdempotent(write.kind) || write.by_others;
+  for (const WriteKind kind : kOnResources) {
+    const bool by_put = kind == WriteKind::kPut && write.kind == WriteKind::kPatch;
+    if (by_all || by_put || kind == WriteKind::kDelete) kinds.push_back(kind);
+  }
+  return kinds;
+}
+
 std::vector<Mark> EndsOf(const Standing& write, const Digest& resource) {
   std::vector<Mark> marks;
   if (write.kind == WriteKind::kNone) return marks;
   marks.reserve(std::size(kOnResources) + write.made.size() + write.ended_by.size());
   if (resource != Digest{}) {
     const Mark mark = MarkOf(resource);
-    const bool by_all = IsIdempotent(write.kind) || write.by_others;
-    for (const WriteKind kind : kOnResources) {
-      const bool by_put = kind == WriteKind::kPut && write.kind == WriteKind::kPatch;
-      if (by_all || by_put || kind == WriteKind::kDelete) marks.push_back(MarkOn(mark, kind));
-    }
+    for (const WriteKind kind : EndingKinds(write)) marks.push_back(MarkOn(mark, kind));
   }
   for (const Mark& made : write.made) marks.push_back(MarkOn(made, WriteKind::kDelete));
   for (const Mark& mark : write.ended_by) {

@@ -72,6 +72,8 @@ struct Standing {
 Mark MarkOn(const Mark& resource, WriteKind kind);
 // All marks that the write leaves. `resource` may be zeros.
 std::vector<Mark> LeftBy(const Standing& write, const Digest& resource);
+// What of the writes on its resource ends it, but for the PATCHes that may end a PATCH.
+std::vector<WriteKind> EndingKinds(const Standing& write);
 // All that end it, but for the PATCHes that may end a PATCH: Contradicts tells.
 std::vector<Mark> EndsOf(const Standing& write, const Digest& resource);
 // Those of exactly its undo request, and of a POST those of a DELETE of what it made. Then there is

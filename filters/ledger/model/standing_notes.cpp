@@ -23,6 +23,17 @@ std::uint64_t ValueOf(const Mark& note) {
   return value;
 }
 
+// Whether the mark is one of those that a note of this kind counts behind itself.
+bool IsBehind(NoteKind kind, const Standing& stands, const Mark& mark) {
+  std::uint64_t left = 0;
+  for (const Mark& each : stands.ended_by) {
+    if (left > 0 && each == mark) return true;
+    if (left > 0) --left;
+    if (IsNoteOf(kind, each)) left = ValueOf(each);
+  }
+  return false;
+}
+
 }  // namespace
 
 Mark NoteOf(NoteKind kind, std::uint64_t value) {
@@ -110,17 +121,15 @@ std::vector<Mark> DoubtsOf(const Standing& stands) {
   return marks;
 }
 
+bool IsOfWhole(const Standing& stands, const Mark& mark) {
+  return IsBehind(NoteKind::kWhole, stands, mark);
+}
+
 bool IsDeclared(const Standing& stands, const Digest& resource, const Mark& mark) {
   if (stands.by_others && resource != Digest{} && AreOfOnePlace(MarkOf(resource), mark)) {
     return true;
   }
-  std::uint64_t left = 0;
-  for (const Mark& each : stands.ended_by) {
-    if (left > 0 && each == mark) return true;
-    if (left > 0) --left;
-    if (IsNoteOf(NoteKind::kDeclared, each)) left = ValueOf(each);
-  }
-  return false;
+  return IsBehind(NoteKind::kDeclared, stands, mark);
 }
 
 }  // namespace recourse

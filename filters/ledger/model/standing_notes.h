@@ -21,6 +21,7 @@ enum class NoteKind : std::uint8_t {
   kDeclared = 7,     // so many marks behind this one are those of `superseded_by`
   kOwnUndo = 8,      // the mark behind this one is that of exactly its undo request
   kMayUndo = 9,      // digest of what a call that may have undone it says: see DoubtMark
+  kWhole = 10,       // so many marks behind this one are of its path, whatever the query
 };
 
 Mark NoteOf(NoteKind kind, std::uint64_t value);
@@ -49,6 +50,8 @@ std::optional<Mark> OwnUndoOf(const Standing& stands);
 Mark DoubtMark(std::uint64_t value);
 // Those that leave a doubt whether it still stands.
 std::vector<Mark> DoubtsOf(const Standing& stands);
+// Whether the mark is of its path, whatever the query: what leaves it may have ended the write.
+bool IsOfWhole(const Standing& stands, const Mark& mark);
 // Whether the policy says that what leaves this mark ends it, whoever makes it.
 bool IsDeclared(const Standing& stands, const Digest& resource, const Mark& mark);
 

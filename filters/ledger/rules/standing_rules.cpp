@@ -49,14 +49,14 @@ Judged<std::uint64_t> LastPatch(const EventFront& patch, Known& known) {
 bool Proves(const EventFront& effect, const EventFront& write, const Mark& mark) {
   if (NoteIn(effect.stands, NoteKind::kUnproven)) return false;
   if (IsDeclared(write.stands, write.resource, mark)) return true;
+  if (IsOfWhole(write.stands, mark)) return false;
   // A path may mean another thing to another user.
   const bool is_others = effect.principal != kNoPrincipal && write.principal != kNoPrincipal &&
                          effect.principal != write.principal;
   if (is_others) return false;
-  // What the query of a DELETE narrows it to is not known: it leaves a mark on its whole path too.
-  const bool is_elsewhere = effect.stands.kind == WriteKind::kDelete &&
-                            effect.resource != Digest{} &&
-                            !AreOfOnePlace(MarkOf(effect.resource), mark);
+  // What its query narrows a write to is not known: it leaves a mark on its whole path too.
+  const bool is_elsewhere =
+      effect.resource != Digest{} && !AreOfOnePlace(MarkOf(effect.resource), mark);
   const auto is_there = [&](const Mark& place) { return AreOfOnePlace(place, mark); };
   return !is_elsewhere ||
          !(is_there(MarkOf(write.resource)) || std::ranges::any_of(write.stands.made, is_there));
@@ -95,7 +95,7 @@ Judged<End> NewestAt(const Mark& mark, const EventFront& write, std::uint64_t si
     const Ended ended = other.operation == write.operation ? Ended::kNo : says(other);
     if (ended == Ended::kYes && Proves(other, write, mark)) return End{ended, row};
     if (ended != Ended::kNo) return End{Ended::kPerhaps};
-    if (other.stands.kind != WriteKind::kPatch) {
+    if (other.stands.kind != WriteKind::kPatch || !AreOfOnePlace(MarkOf(other.resource), mark)) {
       // What was there before is not linked.
       return End{other.operation == write.operation ? Ended::kNo : Ended::kPerhaps};
     }
