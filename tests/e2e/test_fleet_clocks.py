@@ -1,6 +1,8 @@
 """Clocks of pods and of their database that differ, and that jump."""
 
 import calendar
+import os
+import tempfile
 import time
 
 import pytest
@@ -18,11 +20,10 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture(scope="module")
-def of_database(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("clock")
-    for folder in (directory, *directory.parents[:2]):
-        folder.chmod(0o755)  # for the server's own user
-    return FakedTime(directory)
+def of_database():
+    with tempfile.TemporaryDirectory(prefix="recourse-clock-") as directory:
+        os.chmod(directory, 0o755)  # for the server's own user
+        yield FakedTime(directory)
 
 
 @pytest.fixture(scope="module")
