@@ -266,6 +266,11 @@ Result<CallBody> ReadCallBody(const HttpRequest& request) {
   if (field == nullptr || IsEncoded(request.headers)) return RawCallBody(request);
   const ContentType type = ParseContentType(*field);
   if (IsJsonType(type.media)) return ReadJson(request, *field, type);
+  if (type.media.ends_with("+yaml")) {
+    // JSON is YAML, and the patches that Kubernetes applies (apply-patch+yaml) are mostly JSON.
+    auto body = ReadJson(request, *field, type);
+    return body ? std::move(body) : Result<CallBody>(RawCallBody(request));
+  }
   if (type.media == "application/x-www-form-urlencoded") return ReadForm(request);
   if (type.media == "multipart/form-data") return ReadMultipart(request, type);
   return RawCallBody(request);

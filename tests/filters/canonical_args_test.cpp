@@ -208,6 +208,16 @@ TEST(CanonicalArgsTest, MultipartThatSplitsTwoWaysIsItsBytes) {
   }
 }
 
+TEST(CanonicalArgsTest, JsonThatCallsItselfYamlIsJson) {
+  const auto form_of = [](const std::string& body) {
+    return ReadCallBody({"PATCH", "/", {{"Content-Type", "application/apply-patch+yaml"}}, body})
+        ->form;
+  };
+  EXPECT_EQ(form_of(R"({"spec":{"replicas":3}})"), BodyForm::kJson);
+  EXPECT_EQ(form_of(R"({"a":1,"a":2})"), BodyForm::kRaw);
+  EXPECT_EQ(form_of("spec: { replicas: 3 }\n"), BodyForm::kRaw);
+}
+
 TEST(CanonicalArgsTest, MultipartWithMorePartsThanTheLimitIsItsBytes) {
   std::string body;
   for (std::size_t i = 0; i <= limits::kMultipartPartsMax; ++i) {

@@ -178,6 +178,7 @@ A_SECRET = there("secrets", "Secret", type="Opaque", data={"a": "YQ=="})
 A_SERVICE = there("services", "Service", spec={"ports": [{"port": 80}], "selector": {"app": "a"}})
 AN_ACCOUNT = there("serviceaccounts", "ServiceAccount", secrets=[{"name": "a"}])
 MERGE = {"Content-Type": "application/merge-patch+json"}
+APPLY = {"Content-Type": "application/apply-patch+yaml"}  # in JSON, as most send it
 PATCH = {"Content-Type": "application/json-patch+json"}
 MAP, APP = f"/api/v1/{SHOP}/configmaps/$id", f"/apis/apps/v1/{SHOP}/deployments/$id"
 
@@ -230,6 +231,9 @@ CASES = [
          headers=MERGE, foreign=theirs("deployments", spec={"replicas": 4})),
     Case("kubernetes.group.update", f"PATCH {APP}",
          [{"op": "replace", "path": "/spec/replicas", "value": 8}], given=AN_APP, headers=PATCH),
+    Case("kubernetes.group.update", f"PATCH {APP}?fieldManager=agent",
+         {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "$id"},
+          "spec": {"replicas": 6}}, given=AN_APP, headers=APPLY),
     Case("kubernetes.group.update", f"PATCH {APP}",
          {"metadata": {"labels": {"a": "$token"}}, "spec": {"replicas": 7}}, given=A_BARE_APP,
          headers=MERGE),
