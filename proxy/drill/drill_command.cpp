@@ -21,13 +21,18 @@ std::string CheckTimeout(const std::string& text) {
              : "'" + text + "' is not a duration from 100ms to 24h, such as 10s or 2m";
 }
 
-void Doubt(Ambiguities& doubts, const std::vector<std::string>& claims) {
+void TakeDoubts(Ambiguities& doubts, const std::vector<std::string>& claims) {
   for (const std::string& claim : claims) {
-    doubts.key_header |= claim == "key_header";
-    doubts.key_lives |= claim == "key_lives";
-    doubts.repeatable |= claim == "repeatable";
-    doubts.absent_after |= claim == "absent_after";
+    for (const Doubt& one : kDoubts) {
+      if (claim == one.name) doubts.*one.of = true;
+    }
   }
+}
+
+std::vector<std::string> NamesOfDoubts() {
+  std::vector<std::string> names;
+  for (const Doubt& one : kDoubts) names.emplace_back(one.name);
+  return names;
 }
 
 }  // namespace
@@ -51,10 +56,12 @@ void AddDrill(CLI::App& app, int& exit_code) {
   drill
       ->add_option_function<std::vector<std::string>>(
           "--doubt",
-          [options](const std::vector<std::string>& claims) { Doubt(options->doubts, claims); },
+          [options](const std::vector<std::string>& claims) {
+            TakeDoubts(options->doubts, claims);
+          },
           "A claim of the policy about its backends that the drill takes for false: what breaks "
           "then rests on it")
-      ->check(CLI::IsMember({"key_header", "key_lives", "repeatable", "absent_after"}));
+      ->check(CLI::IsMember(NamesOfDoubts()));
   drill->add_flag("--json", options->json, "Print JSON");
   drill->add_option("--tmp", options->tmp, "Where a temporary directory is made, and removed")
       ->envname("TMPDIR")

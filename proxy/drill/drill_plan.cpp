@@ -183,17 +183,9 @@ DrillPlan PlanDrill(const Policy& policy, const std::string& flow) {
 
 namespace {
 
-// A backend of the drill reads keys in fields: then a repeat is the same request again.
-void TakeKeyOut(KeyRule& rule) {
-  if (rule.at.is_inside()) rule.at = {RequestPlace::Where::kHeader, std::string(kDrillKeyField)};
-  rule.form = KeyForm();
-}
-
 void AdaptUndo(UndoRule& undo) {
-  if (undo.key) TakeKeyOut(*undo.key);
   for (const SecretHeader& secret : undo.secrets) AddPlaceholder(undo.request, secret);
   undo.secrets.clear();
-  undo.settled_by.reset();
 }
 
 }  // namespace
@@ -217,14 +209,12 @@ void AdaptPolicy(Policy& policy, std::uint16_t port, Millis deadline) {
     backend.tls_server_name.clear();
     backend.tls.reset();
     backend.secrets.clear();  // no backend here asks for them
-    TakeKeyOut(backend.key);
     backend.timeout = limits::kDrillPatience;
     backend.connect_timeout = limits::kDrillPatience;
   }
   for (Tool& tool : policy.tools) {
     tool.timeout.reset();
     tool.secrets.clear();
-    if (tool.key) TakeKeyOut(*tool.key);
     tool.hold = std::min(tool.hold, limits::kHold);
     if (tool.approval) {
       tool.approval->by = {std::string(kDrillOperator)};
@@ -235,11 +225,6 @@ void AdaptPolicy(Policy& policy, std::uint16_t port, Millis deadline) {
     }
     if (tool.settle && tool.settle->absent_after) {
       tool.settle->absent_after = std::min(*tool.settle->absent_after, limits::kDrillAbsentAfter);
-    }
-    tool.settled_by.reset();  // a backend of the drill is done at once
-    if (tool.settle) {        // a backend of the drill knows which call it is asked about
-      tool.settle->search.reset();
-      tool.settle->mark = {};
     }
     if (!tool.undo) continue;
     AdaptUndo(*tool.undo);

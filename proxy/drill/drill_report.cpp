@@ -114,15 +114,8 @@ void AppendScenario(std::string& out, const DrillFindings& findings, std::size_t
 
 std::string DoubtsText(const Ambiguities& doubts) {
   std::string out;
-  if (doubts.key_header) {
-    out += "Doubted: key_header. Backends do again what comes again under its key.\n";
-  }
-  if (doubts.key_lives) {
-    out += "Doubted: key_lives. Backends have forgotten a key by the time it comes again.\n";
-  }
-  if (doubts.repeatable) out += "Doubted: repeatable. An undo that comes again acts again.\n";
-  if (doubts.absent_after) {
-    out += "Doubted: absent_after. A settle request finds an effect later than that.\n";
+  for (const Doubt& one : kDoubts) {
+    if (doubts.*one.of) out += fmt::format("Doubted: {}. {}\n", one.name, one.means);
   }
   return out;
 }

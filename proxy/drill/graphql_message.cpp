@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "filters/call/call_values.h"
 #include "policy/graphql/decision/graphql_decision.h"
@@ -43,14 +44,30 @@ void AddSteps(Json& tree, std::string_view pointer) {
   }
 }
 
+// The variables of a call: what it gives, and what Recourse writes into it.
+std::vector<std::string> VariablesOf(const Backend& backend, const Tool& tool,
+                                     const Json& arguments) {
+  constexpr std::string_view kVariables = "/variables/";
+  std::vector<std::string> names;
+  for (const Json::Member& member : arguments.members) names.push_back(member.first);
+  for (const RequestPlace& place :
+       {KeyRuleOf(tool, backend).at, tool.settle ? tool.settle->mark : RequestPlace()}) {
+    if (place.where != RequestPlace::Where::kBody || !place.name.starts_with(kVariables)) continue;
+    const std::string rest = place.name.substr(kVariables.size());
+    const std::string name = MemberName(rest.substr(0, rest.find('/')));
+    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+  }
+  return names;
+}
+
 }  // namespace
 
 void WriteMutation(const Backend& backend, const Tool& tool, const Json& arguments,
                    HttpRequest& request) {
   std::string declared, given;
-  for (const Json::Member& member : arguments.members) {
-    declared += "$" + member.first + ": Drill ";
-    given += member.first + ": $" + member.first + ' ';
+  for (const std::string& name : VariablesOf(backend, tool, arguments)) {
+    declared += "$" + name + ": Drill ";
+    given += name + ": $" + name + ' ';
   }
   Json tree;
   for (const std::string& place : PlacesOfData(tool)) AddSteps(tree, place);

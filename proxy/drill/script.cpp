@@ -22,6 +22,9 @@ using Type = RequestTemplate::Type;
 
 constexpr std::string_view kPlaceholder = "Bearer drill-placeholder";
 
+// Where a backend tells later what became of the call of that number, if its answer says where.
+std::string LaterPath(std::size_t number) { return fmt::format("/drill-{}-later", number); }
+
 Json TextJson(std::string text) {
   Json json;
   json.kind = Json::Kind::kString;
@@ -63,6 +66,7 @@ class Maker {
       : policy_(policy), tool_(tool), number_(number) {
     call_.tool = &tool;
     call_.backend = &policy.backends[tool.backend];
+    call_.number = number;
   }
 
   std::expected<ScriptedCall, std::string> Make();
@@ -101,6 +105,8 @@ std::vector<Need> Maker::Needs() const {
   std::vector<Need> needs;
   if (tool_.settle) AddNeeds(needs, tool_.settle->request);
   if (tool_.undo) AddNeeds(needs, tool_.undo->request);
+  if (tool_.settled_by) AddNeeds(needs, tool_.settled_by->request);
+  if (tool_.undo && tool_.undo->settled_by) AddNeeds(needs, tool_.undo->settled_by->request);
   for (const Selector& place : tool_.identity) {
     if (!IsLeftByUndo(place)) needs.emplace_back(place, Type::kAny);
   }
@@ -360,6 +366,15 @@ std::string Maker::MakeAnswer() {
       SetHeader(call_.answer.headers, condition.left.name, ScalarText(*value));
     }
   }
+  if (tool_.settled_by && tool_.settled_by->at) {
+    const Selector& at = *tool_.settled_by->at;
+    const std::string link =
+        tool_.settled_by->root + tool_.settled_by->base_path + LaterPath(number_);
+    if (at.source == Source::kAnswerHeader) SetHeader(call_.answer.headers, at.name, link);
+    if (at.source == Source::kAnswerBody) {
+      (void)PutAt(call_.answer_body, at.name, TextJson(link), true);
+    }
+  }
   for (const auto& [place, type] : Needs()) {
     const Json value = ValueAt("-" + place.name, type);
     if (place.source == Source::kAnswerBody) {
@@ -440,6 +455,26 @@ std::optional<RenderedRequest> UndoOf(const ScriptedCall& call, const std::strin
   if (!call.tool->undo) return std::nullopt;
   auto rendered = Render(call.tool->undo->request, ValuesOf(call, key));
   return rendered ? std::optional(std::move(*rendered)) : std::nullopt;
+}
+
+std::optional<RenderedRequest> LaterQuestionOf(const ScriptedCall& call, const std::string& key) {
+  if (!call.tool->settled_by) return std::nullopt;
+  auto rendered = Render(call.tool->settled_by->request, ValuesOf(call, key));
+  if (!rendered) return std::nullopt;
+  if (call.tool->settled_by->at) rendered->target = LaterPath(call.number);
+  return std::move(*rendered);
+}
+
+std::optional<RenderedRequest> LaterQuestionOfUndo(const ScriptedCall& call,
+                                                   const std::string& key) {
+  const auto undo = UndoOf(call, key);
+  if (!undo || !call.tool->undo->settled_by) return std::nullopt;
+  auto rendered = Render(call.tool->undo->settled_by->request, ValuesOf(call, key));
+  if (!rendered) return std::nullopt;
+  if (call.tool->undo->settled_by->at_its_path) {
+    rendered->target = undo->target.substr(0, undo->target.find('?'));
+  }
+  return std::move(*rendered);
 }
 
 std::optional<RenderedRequest> ProbeOf(const ScriptedCall& call, const std::string& key) {

@@ -16,13 +16,11 @@
 
 namespace recourse {
 
-// Where a backend of the drill reads keys that the policy has in bodies or queries.
-inline constexpr std::string_view kDrillKeyField = "Idempotency-Key";
-
 // One call of a made-up agent, with all that a backend needs to know of it. Points into the policy.
 struct ScriptedCall {
   const Tool* tool = nullptr;
   const Backend* backend = nullptr;
+  std::size_t number = 0;
   HttpRequest
       request;  // as the agent sends it: Host names the backend, the target has no base path
   std::vector<std::pair<std::string, std::string>> path, query;  // what selectors read of it
@@ -55,10 +53,19 @@ std::optional<RenderedRequest> UndoOf(const ScriptedCall& call, const std::strin
 // The settle request, likewise.
 std::optional<RenderedRequest> ProbeOf(const ScriptedCall& call, const std::string& key);
 
-// The answer to a settle request when the effect is there.
-HttpResponse PresentAnswer(const ScriptedCall& call);
+// The answer to a settle request when the effect is there; `key`: what the backend was told with
+// it.
+HttpResponse PresentAnswer(const ScriptedCall& call, const std::string& key);
 // The answer to the read of its `before`; `has_effect`: its effect is there.
 HttpResponse StateAnswer(const ScriptedCall& call, bool has_effect);
+// What `settled_by` asks, of the call or of its undo, as the backend will see it; nullopt: nothing.
+std::optional<RenderedRequest> LaterQuestionOf(const ScriptedCall& call, const std::string& key);
+std::optional<RenderedRequest> LaterQuestionOfUndo(const ScriptedCall& call,
+                                                   const std::string& key);
+// The answer to that. `state`: what is read at that place otherwise; nullptr: nothing.
+HttpResponse LaterAnswer(const SettledByRule& rule, bool is_done, const HttpResponse* state);
+// `answer`, changed so that all conditions over it hold, where that can be done.
+HttpResponse WithAll(const std::vector<Condition>& conditions, HttpResponse answer);
 // The answer to an undo request that the policy takes for done; `again`: to a repeat of it.
 HttpResponse UndoneAnswer(const ScriptedCall& call, bool again);
 

@@ -1,4 +1,7 @@
 // What the drill's backends answer to requests of our own.
+#include <charconv>
+#include <vector>
+
 #include "filters/call/call_values.h"
 #include "proxy/drill/script.h"
 
@@ -8,6 +11,31 @@ namespace {
 using Source = Selector::Source;
 
 Json JsonText(std::string text) { return {Json::Kind::kString, std::move(text), {}, {}}; }
+
+// What the tests of a search compare with, for this call.
+std::vector<std::string> WantedOf(const ScriptedCall& call, const std::string& key) {
+  RequestTemplate terms = call.tool->settle->request;
+  terms.headers.clear();
+  for (const SearchRule::Test& test : call.tool->settle->search->where) {
+    terms.headers.emplace_back("term", test.value);
+  }
+  std::vector<std::string> wanted;
+  if (const auto rendered = Render(terms, ValuesOf(call, key))) {
+    for (const auto& [name, text] : rendered->headers) wanted.push_back(text);
+  }
+  return wanted;
+}
+
+// One of a list; beyond `texts` its places hold what no call has.
+Json ElementOf(const SearchRule& rule, const std::vector<std::string>& texts, Json name) {
+  Json element;
+  for (std::size_t i = 0; i < rule.where.size(); ++i) {
+    const std::string text = i < texts.size() ? texts[i] : "of a stranger";
+    (void)PutAt(element, rule.where[i].pointer, JsonText(text), true);
+  }
+  (void)PutAt(element, rule.take, std::move(name), false);
+  return element;
+}
 
 }  // namespace
 
@@ -39,13 +67,21 @@ HttpResponse StateAnswer(const ScriptedCall& call, bool has_effect) {
   return answer;
 }
 
-HttpResponse PresentAnswer(const ScriptedCall& call) {
-  const Selector& happened = call.tool->settle->happened;
+HttpResponse PresentAnswer(const ScriptedCall& call, const std::string& key) {
+  const SettleRule& rule = *call.tool->settle;
+  const Selector& happened = rule.happened;
   HttpResponse answer{200, "", {{"Content-Type", "application/json"}}, "{}"};
   Json value = JsonText(call.reference.empty() ? "drill" : call.reference);
   if (call.tool->external_ref && call.tool->external_ref->source == Source::kAnswerBody) {
     const Json* own = AtPointer(call.answer_body, call.tool->external_ref->name);
     if (own != nullptr) value = *own;
+  }
+  if (rule.search) {
+    Json list;
+    list.kind = Json::Kind::kArray;
+    list.items.push_back(ElementOf(*rule.search, std::vector<std::string>(), JsonText("stranger")));
+    list.items.push_back(ElementOf(*rule.search, WantedOf(call, key), std::move(value)));
+    value = std::move(list);
   }
   if (happened.source == Source::kAnswerHeader) {
     SetHeader(answer.headers, happened.name, ScalarText(value));
@@ -53,6 +89,37 @@ HttpResponse PresentAnswer(const ScriptedCall& call) {
     Json body;
     (void)PutAt(body, happened.name, std::move(value), true);
     answer.body = CanonicalJson(body);
+  }
+  return answer;
+}
+
+HttpResponse WithAll(const std::vector<Condition>& conditions, HttpResponse answer) {
+  for (const Condition& condition : conditions) {
+    const auto value = ValueFor(condition, true, JsonText("drill"));
+    if (!value) continue;
+    if (condition.left.source == Source::kAnswerStatus) {
+      const std::string text = ScalarText(*value);
+      std::from_chars(text.data(), text.data() + text.size(), answer.status);
+    } else if (condition.left.source == Source::kAnswerHeader) {
+      SetHeader(answer.headers, condition.left.name, ScalarText(*value));
+    } else if (condition.left.source == Source::kAnswerBody) {
+      Json body = ParseJson(answer.body).value_or(Json());
+      if (PutAt(body, condition.left.name, *value, true)) answer.body = CanonicalJson(body);
+    }
+  }
+  return answer;
+}
+
+HttpResponse LaterAnswer(const SettledByRule& rule, bool is_done, const HttpResponse* state) {
+  HttpResponse answer =
+      state != nullptr ? *state : HttpResponse{200, "", {}, R"({"drill":"busy"})"};
+  SetHeader(answer.headers, "Content-Type", "application/json");
+  if (is_done) return WithAll(rule.until, std::move(answer));
+  for (const Condition& condition : rule.until) {
+    if (condition.left.source != Source::kAnswerBody) continue;
+    const auto other = ValueFor(condition, false, Json());
+    Json body = ParseJson(answer.body).value_or(Json());
+    if (other && PutAt(body, condition.left.name, *other, true)) answer.body = CanonicalJson(body);
   }
   return answer;
 }

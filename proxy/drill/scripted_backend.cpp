@@ -6,6 +6,7 @@
 #include "proxy/base/limits.h"
 #include "proxy/drill/graphql_message.h"
 #include "proxy/drill/mcp_message.h"
+#include "proxy/drill/placed_text.h"
 
 namespace recourse {
 namespace {
@@ -62,8 +63,13 @@ bool IsPlainProbe(const ScriptedCall& call, const HttpRequest& request) {
   return request.method == wanted.method && path(request.target) == path(wanted.target);
 }
 
-// What the policy says that an answer without the effect has.
+// What the policy says that an answer without the effect has; of a search an empty list.
 std::optional<std::string> AbsentBody(const SettleRule& rule) {
+  if (rule.search) {
+    Json body, nothing;
+    nothing.kind = Json::Kind::kArray;
+    if (PutAt(body, rule.happened.name, std::move(nothing), true)) return CanonicalJson(body);
+  }
   for (const Condition& condition : rule.absent) {
     const auto value = ValueFor(condition, true, Json());
     if (condition.left.source != Selector::Source::kAnswerBody || !value) continue;
@@ -87,40 +93,47 @@ bool ScriptedBackend::IsFor(const HttpRequest& request, const Backend& backend) 
   return host != nullptr && EqualsIgnoreCase(*host, backend.authority);
 }
 
-// With the backend's name before it; empty: there is none.
-std::string ScriptedBackend::KeyOf(const HttpRequest& request) const {
-  for (const ScriptedCall& call : script_) {
-    const RequestPlace& at = KeyRuleOf(*call.tool, *call.backend).at;
-    if (!IsFor(request, *call.backend) || !at.exists()) continue;
-    const std::string* key = FindHeader(request.headers, at.is_field() ? at.name : kDrillKeyField);
-    if (key != nullptr) return *key;
-  }
-  return {};
-}
-
-std::optional<std::size_t> ScriptedBackend::CallOf(const HttpRequest& request) const {
+std::optional<ScriptedBackend::Heard> ScriptedBackend::CallOf(const HttpRequest& request) const {
   for (std::size_t i = 0; i < script_.size(); ++i) {
     const ScriptedCall& call = script_[i];
-    if (IsFor(request, *call.backend) && request.method == call.request.method &&
-        request.target == call.backend->base_path + call.request.target &&
-        Meant(*call.backend, request) == Meant(*call.backend, call.request)) {
-      return i;
+    if (!IsFor(request, *call.backend) || request.method != call.request.method) continue;
+    const RequestPlace& key = KeyRuleOf(*call.tool, *call.backend).at;
+    const RequestPlace mark = call.tool->settle ? call.tool->settle->mark : RequestPlace();
+    HttpRequest wanted = call.request;
+    wanted.target.insert(0, call.backend->base_path);
+    wanted = WithTextOf(request, mark, WithTextOf(request, key, std::move(wanted)));
+    if (request.target == wanted.target &&
+        Meant(*call.backend, request) == Meant(*call.backend, wanted)) {
+      return Heard{i, TextAt(key, request), TextAt(mark, request)};
     }
   }
   return std::nullopt;
 }
 
-ScriptedBackend::Effect* ScriptedBackend::UndoneBy(const HttpRequest& request) {
-  Effect* repeated = nullptr;
+// nullopt: it does not undo that.
+std::optional<std::string> ScriptedBackend::KeyOfUndo(const Effect& effect,
+                                                      const HttpRequest& request) const {
+  const ScriptedCall& call = script_[effect.call];
+  if (!IsFor(request, *call.backend)) return std::nullopt;
+  const UndoRule* const rule = call.tool->undo ? &*call.tool->undo : nullptr;
+  const RequestPlace& at = KeyRuleOfUndo(rule, *call.backend).at;
+  // The key that it names, if it names one, has the form that the write was sent with.
+  for (const std::string& named : {std::string(kKeyDigits, '0'), effect.key}) {
+    auto undo = UndoOf(call, named);
+    if (!undo) continue;
+    const HttpRequest wanted = WithTextOf(request, at, AtBackend(*call.backend, std::move(*undo)));
+    if (IsSame(*call.backend, request, wanted)) return TextAt(at, request);
+  }
+  return std::nullopt;
+}
+
+std::optional<ScriptedBackend::HeardUndo> ScriptedBackend::UndoneBy(const HttpRequest& request) {
+  std::optional<HeardUndo> repeated;
   for (Effect& effect : effects_) {
-    const ScriptedCall& call = script_[effect.call];
-    if (!IsFor(request, *call.backend)) continue;
-    auto undo = UndoOf(call, std::string(kKeyDigits, '0'));
-    if (!undo || !IsSame(*call.backend, request, AtBackend(*call.backend, std::move(*undo)))) {
-      continue;
-    }
-    if (!effect.is_undone) return &effect;
-    repeated = &effect;
+    auto key = KeyOfUndo(effect, request);
+    if (!key) continue;
+    if (!effect.is_undone) return HeardUndo{&effect, std::move(*key)};
+    repeated = {&effect, std::move(*key)};
   }
   return repeated;
 }
@@ -138,13 +151,42 @@ ServedAnswer ScriptedBackend::Handle(const HttpRequest& request) {
 }
 
 ServedAnswer ScriptedBackend::Act(const HttpRequest& request) {
-  const std::string key = KeyOf(request);
-  if (Effect* effect = UndoneBy(request)) return Undo(*effect, key);
-  if (const auto call = CallOf(request)) return Write(*call, key);
+  if (const auto undo = UndoneBy(request)) return Undo(*undo->effect, undo->key);
+  if (const auto heard = CallOf(request)) return Write(*heard);
+  if (auto later = Later(request)) return std::move(*later);
   if (auto state = StateOf(request)) return std::move(*state);
   if (IsQuestion(request)) return Ask(request);
   deeds_.push_back({Action::Kind::kStrange, 0, request.method + " " + request.target});
   return NotFound();
+}
+
+// nullopt: no `settled_by` asks so of what was taken on.
+std::optional<HttpResponse> ScriptedBackend::Later(const HttpRequest& request) {
+  const auto asks = [&](const ScriptedCall& call, std::optional<RenderedRequest> question) {
+    return question &&
+           IsSame(*call.backend, request, AtBackend(*call.backend, std::move(*question)));
+  };
+  for (Effect& effect : effects_) {
+    const ScriptedCall& call = script_[effect.call];
+    if (!IsFor(request, *call.backend)) continue;
+    const bool is_of_undo = effect.is_undone && asks(call, LaterQuestionOfUndo(call, effect.key));
+    if (!is_of_undo && !asks(call, LaterQuestionOf(call, effect.key))) continue;
+    const SettledByRule& rule = is_of_undo ? *call.tool->undo->settled_by : *call.tool->settled_by;
+    bool& was_asked = is_of_undo ? effect.was_undo_asked_later : effect.was_asked_later;
+    const auto state = StateOf(request);
+    return LaterAnswer(rule, std::exchange(was_asked, true), state ? &*state : nullptr);
+  }
+  return std::nullopt;
+}
+
+// By a claim that is doubted: the backend tells that it happened, and it did not.
+bool ScriptedBackend::IsWithoutEffect(std::size_t call) const {
+  const ScriptedCall& script = script_[call];
+  const Ambiguities& doubts = mishaps_.doubts;
+  const bool is_lost = mishaps_.lost_answer.has_value();  // then every answer of such a call is
+  const bool has_hit = !KeyRuleOf(*script.tool, *script.backend).hit.empty();
+  return (doubts.settled_by && script.tool->settled_by) || (doubts.key_hit && is_lost && has_hit) ||
+         (doubts.happened_if && is_lost && !script.tool->happened_if.empty());
 }
 
 // nullopt: no `before` reads so.
@@ -173,8 +215,22 @@ bool ScriptedBackend::IsQuestion(const HttpRequest& request) const {
   });
 }
 
-ServedAnswer ScriptedBackend::Write(std::size_t call, const std::string& key) {
+// Of which the list is there, whatever is in it.
+bool ScriptedBackend::IsSearch(const HttpRequest& request) const {
+  return std::ranges::any_of(script_, [&](const ScriptedCall& call) {
+    return IsFor(request, *call.backend) && call.tool->settle && call.tool->settle->search &&
+           IsPlainProbe(call, request);
+  });
+}
+
+ServedAnswer ScriptedBackend::Write(const Heard& heard) {
+  const auto& [call, key, mark] = heard;
   const ScriptedCall& script = script_[call];
+  const KeyRule& rule = KeyRuleOf(*script.tool, *script.backend);
+  if (mishaps_.doubts.key_after_failure && rule.new_after_failure) {
+    deeds_.push_back({Action::Kind::kEffect, call});
+    return script.refusal;
+  }
   if (mishaps_.refused == call) {
     deeds_.push_back({Action::Kind::kRefused, call});
     return script.refusal;
@@ -182,11 +238,16 @@ ServedAnswer ScriptedBackend::Write(std::size_t call, const std::string& key) {
   const std::string name = script.backend->name + " " + key;
   if (!mishaps_.doubts.forgets_keys() && !key.empty() && known_.contains(name)) {
     deeds_.push_back({Action::Kind::kRepeat, call});
-    return known_.at(name).answer;
+    if (!script.tool->happened_if.empty()) {
+      return WithAll({script.tool->happened_if.front()}, script.refusal);
+    }
+    return WithAll(rule.hit, known_.at(name).answer);
   }
-  deeds_.push_back({Action::Kind::kEffect, call});
-  effects_.push_back({call, key, false});
+  const bool is_none = IsWithoutEffect(call);
+  if (!is_none) deeds_.push_back({Action::Kind::kEffect, call});
+  effects_.push_back({.call = call, .key = key, .mark = mark, .is_none = is_none});
   if (!key.empty()) known_[name] = {call, script.answer, false};
+  if (is_none && !mishaps_.doubts.settled_by) return ServedAnswer::HangUp();
   if (mishaps_.lost_answer == call && !std::exchange(has_lost_, true)) {
     return ServedAnswer::HangUp();
   }
@@ -201,6 +262,11 @@ ServedAnswer ScriptedBackend::Undo(Effect& effect, const std::string& key) {
     return known_.at(name).answer;
   }
   const bool again = std::exchange(effect.is_undone, true);
+  if (mishaps_.doubts.done || effect.is_none) {
+    if (!call.tool->undo->settled_by) effect.is_undone = effect.is_none;  // a probe finds it
+    deeds_.push_back({Action::Kind::kUndoAgain, effect.call});
+    return UndoneAnswer(call, again);
+  }
   const bool is_harmless =
       again && !mishaps_.doubts.repeatable && call.tool->undo->repeatable == Repeatable::kYes;
   deeds_.push_back({is_harmless ? Action::Kind::kUndoAgain : Action::Kind::kUndone, effect.call});
@@ -217,7 +283,9 @@ ServedAnswer ScriptedBackend::Ask(const HttpRequest& request) {
     const auto effect = std::ranges::find_if(
         effects_, [&](const Effect& e) { return e.call == i && !e.is_undone; });
     if (effect == effects_.end()) continue;
-    auto probe = ProbeOf(call, effect->key.empty() ? std::string("(never told)") : effect->key);
+    const std::string& told = effect->mark.empty() ? effect->key : effect->mark;
+    const std::string key = told.empty() ? std::string("(never told)") : told;
+    auto probe = ProbeOf(call, key);
     if (!probe) continue;
     const HttpRequest wanted = AtBackend(*call.backend, std::move(*probe));
     if (request.method != wanted.method || request.target != wanted.target ||
@@ -226,10 +294,11 @@ ServedAnswer ScriptedBackend::Ask(const HttpRequest& request) {
     }
     if (mishaps_.doubts.absent_after && effect->asked++ < kLateLooks) continue;
     deeds_.push_back({Action::Kind::kProbe, i, "found"});
-    return PresentAnswer(call);
+    return PresentAnswer(call, key);
   }
   deeds_.push_back({Action::Kind::kProbe, 0, "nothing found"});
-  return request.method == "GET" || request.method == "HEAD" ? NotFound() : NothingFound(request);
+  const bool is_read = request.method == "GET" || request.method == "HEAD";
+  return is_read && !IsSearch(request) ? NotFound() : NothingFound(request);
 }
 
 // In the words that the policy says such an answer has. Servers of MCP and GraphQL have no 404 for
