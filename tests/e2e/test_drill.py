@@ -232,6 +232,24 @@ def test_a_claim_of_the_policy_that_is_false_breaks_the_promise(tmp_path):
         assert f"      {how}\n" in done.stdout
 
 
+# What each of these packs rests on: without it the promise breaks.
+RESTS_ON = {
+    "paypal": "key_hit",
+    "zendesk": "key_hit",
+    "linear": "happened_if",
+    "pagerduty": "happened_if",
+    "square": "key_after_failure",
+}
+
+
+@pytest.mark.parametrize("pack, claim", RESTS_ON.items())
+def test_a_pack_rests_on_what_its_api_claims(tmp_path, pack, claim):
+    doubted = ["--tmp", tmp_path, "--doubt", claim]
+    done = run_cli("drill", "--policy", PACKS / f"{pack}.yaml", *doubted, timeout=DRILL_MAX)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert f"Doubted: {claim}." in done.stdout and "PROMISE BROKEN" in done.stdout
+
+
 def test_a_policy_with_errors_is_refused_as_policy_check_refuses_it(tmp_path):
     done = drill(tmp_path, SHOP.replace("absent_after", "absent_aftr"))
     assert done.returncode == 2
