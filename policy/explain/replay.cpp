@@ -226,7 +226,9 @@ ReplayVerdict ReplayCall(const PastCall& past, const Policy& after, const Policy
   const std::string name =
       now.tool != nullptr ? now.tool->name : std::string(kUnlisted) + past.backend;
   if (IsUntold(past, now)) {
-    verdict.key_unknown = "the messages to an MCP endpoint are not kept";
+    verdict.key_unknown = "the messages to " +
+                          std::string(now.backend->is_mcp() ? "an MCP" : "a GraphQL") +
+                          " endpoint are not kept";
     return verdict;
   }
   if (!now.refused.empty()) {

@@ -286,7 +286,10 @@ std::string WhyNoOwnDocument(std::string_view text, GraphqlOperation::Type type,
   if (document->operations.size() != 1) return "one operation is accepted here";
   const GraphqlOperation& operation = document->operations.front();
   const std::string wanted(NameOf(type));
-  if (operation.type != type) return "a " + wanted + " is accepted here";
+  if (operation.type != type) {
+    return "the document is a " + std::string(NameOf(operation.type)) + "; a " + wanted +
+           " is accepted here";
+  }
   const GraphqlSelection& first = operation.selections.front();
   if (operation.selections.size() != 1 || first.kind != GraphqlSelection::Kind::kField) {
     return "a " + wanted + " of one field is accepted here";

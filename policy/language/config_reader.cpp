@@ -50,8 +50,10 @@ std::string NearestWord(std::string_view word, const std::vector<std::string>& w
   if (word.size() > 64) return {};
   const std::string* best = nullptr;
   std::size_t best_distance = word.size() < 5 ? 2 : 3;
+  const std::string lower = ToLower(word);
   for (const std::string& candidate : words) {
-    const std::size_t distance = Distance(word, candidate);
+    const std::string other = ToLower(candidate);
+    const std::size_t distance = lower == other ? 0 : Distance(word, candidate);
     if (distance < best_distance) {
       best = &candidate;
       best_distance = distance;
@@ -126,11 +128,11 @@ std::optional<std::string> ReadText(const YamlNode& node, const std::string& key
   return node.text;
 }
 
-MapReader::MapReader(const YamlNode& node, std::string key, Problems& problems)
+MapReader::MapReader(const YamlNode& node, std::string key, Problems& problems,
+                     std::string_view shape)
     : node_(node), key_(std::move(key)), problems_(problems) {
   if (node.kind != YamlNode::Kind::kMap) {
-    problems_.Error(node.place, key_,
-                    "a map is accepted here: `name: value` lines or { name: value }");
+    problems_.Error(node.place, key_, "a map is accepted here: " + std::string(shape));
   }
 }
 
@@ -205,19 +207,18 @@ std::optional<Millis> MapReader::Duration(std::string_view name, Millis least) {
   return duration;
 }
 
-std::optional<std::uint64_t> MapReader::Count(std::string_view name) {
+std::optional<std::uint64_t> MapReader::Count(std::string_view name, std::uint64_t most) {
   const YamlNode* value = Get(name);
   if (value == nullptr) return std::nullopt;
   const std::string_view text = value->text;
   std::uint64_t count = 0;
   const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), count);
   const bool is_whole = ec == std::errc() && end == text.data() + text.size() && text[0] != '0';
-  if (value->kind == YamlNode::Kind::kScalar && !value->is_quoted && is_whole &&
-      count <= limits::kPolicyCountMax) {
+  if (value->kind == YamlNode::Kind::kScalar && !value->is_quoted && is_whole && count <= most) {
     return count;
   }
   problems_.Error(value->place, KeyOf(name),
-                  "accepted: a whole number from 1 to " + std::to_string(limits::kPolicyCountMax));
+                  "accepted: a whole number from 1 to " + std::to_string(most));
   return std::nullopt;
 }
 

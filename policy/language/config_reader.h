@@ -24,8 +24,10 @@ struct LocatedText {
 // Reads one map. Every word that was asked for is known; Finish() reports the others.
 class MapReader {
  public:
-  // `key` is the dotted path of the map, "" for the root. A node that is not a map is a problem.
-  MapReader(const YamlNode& node, std::string key, Problems& problems);
+  // `key` is the dotted path of the map, "" for the root. A node that is not a map is a problem,
+  // which quotes `shape`.
+  MapReader(const YamlNode& node, std::string key, Problems& problems,
+            std::string_view shape = "`name: value` lines or { name: value }");
 
   // The member, or nullptr when it is absent. A member without value is a problem and absent.
   const YamlNode* Get(std::string_view name);
@@ -43,7 +45,9 @@ class MapReader {
   std::optional<std::string> Text(std::string_view name);
   std::optional<bool> Bool(std::string_view name);
   std::optional<Millis> Duration(std::string_view name, Millis least);
-  std::optional<std::uint64_t> Count(std::string_view name);  // a whole number from 1
+  // A whole number from 1.
+  std::optional<std::uint64_t> Count(std::string_view name,
+                                     std::uint64_t most = limits::kPolicyCountMax);
   std::optional<std::uint64_t> Bytes(std::string_view name);  // a size such as 512MiB, from 1 B
   std::vector<LocatedText> Texts(std::string_view name);      // a text or a list of texts
   template <class Value, std::size_t kCount>

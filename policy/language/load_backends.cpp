@@ -194,10 +194,11 @@ Backend ReadBackend(MapReader& map, TlsFiles files) {
   }
   ReadAddresses(map, backend);
   ReadHosts(map, backend);
-  backend.key = ReadBackendKey(map);
   backend.repeat_if = ReadConditions(map, "repeat_if", Reads::kAnswer);
   backend.keeps_escaped_slash = map.OneOf("escaped_slash", kEscapedSlash).value_or(false);
   backend.protocol = map.OneOf("protocol", kProtocols).value_or(Protocol::kHttp);
+  backend.key = ReadBackendKey(
+      map, backend.is_graphql() || map.problems().IsMisspelled(map.KeyOf("protocol")));
   if (backend.has_endpoint()) {
     // The url is the server's one endpoint, for agents too; many have it with a slash at its end.
     backend.endpoint = std::exchange(backend.base_path, {});

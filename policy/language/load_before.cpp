@@ -16,20 +16,43 @@ constexpr std::string_view kKeepHelp =
 constexpr std::string_view kVersionHelp =
     "accepted: a place of its answer that every change alters: header.ETag, body#/updated_at";
 
+bool IsGood(const Selector& place, bool may_be_header) {
+  return place.source == Source::kBody || (may_be_header && place.source == Source::kHeader);
+}
+
+// The answer is meant without saying so: title, answer.body#/title, ETag. Empty: nobody knows.
+std::string Meant(std::string_view text, bool may_be_header) {
+  for (const std::string_view side : {"answer.", "before."}) {
+    if (text.starts_with(side)) text.remove_prefix(side.size());
+  }
+  if (text == "*") return "body#";
+  std::string meant(text);
+  if (IsToken(text) && !text.contains('.')) {
+    const bool is_header = may_be_header && (EqualsIgnoreCase(text, "ETag") || text.contains('-'));
+    meant.insert(0, is_header ? "header." : "body#/");
+  } else if (!ParseSelector(text)) {
+    meant = PlaceMeant(text, Reads::kRequest);
+  }
+  const auto place = ParseSelector(meant);
+  return place && IsGood(*place, may_be_header) ? meant : std::string();
+}
+
 // The answer's own places are written as a message's are.
 std::optional<Selector> ReadPlace(const LocatedText& text, bool may_be_header,
                                   std::string_view help, Problems& problems) {
   auto place = ParseSelector(text.text);
-  const bool is_good = place && (place->source == Source::kBody ||
-                                 (may_be_header && place->source == Source::kHeader));
-  if (!is_good) {
-    problems.Error(text.place, text.key, std::string(help));
+  if (!place || !IsGood(*place, may_be_header)) {
+    const std::string meant = Meant(text.text, may_be_header);
+    problems.Error(
+        text.place, text.key,
+        (meant.empty() ? std::string() : "did you mean '" + meant + "'?; ") + std::string(help));
     return std::nullopt;
   }
   WarnAboutPointer(text, *place, problems);
   return std::move(*place);
 }
 
+// With one that is wrong the undo is not blamed for what is not kept.
 void ReadKeep(MapReader& map, BeforeRule& rule) {
   if (map.Need("keep", "what the undo needs of it: keep: [ body#/title, body#/labels ]") ==
       nullptr) {
@@ -40,7 +63,10 @@ void ReadKeep(MapReader& map, BeforeRule& rule) {
     const bool may_be_null = TakeOff(kOrNull, text);
     auto place =
         ReadPlace({std::string(text), item.place, item.key}, false, kKeepHelp, map.problems());
-    if (!place) continue;
+    if (!place) {
+      map.problems().Misspelled(map.KeyOf("keep"));
+      continue;
+    }
     if (may_be_null) place->text += kOrNull;
     if (std::ranges::any_of(rule.keep,
                             [&](const Selector& one) { return one.name == place->name; })) {
@@ -68,7 +94,8 @@ std::optional<BeforeRule> ReadBefore(MapReader& tool, const Speaks& speaks) {
       {"go_on", BeforeMissing::kGoOn}};
   const YamlNode* const node = tool.Get("before");
   if (node == nullptr) return std::nullopt;
-  MapReader map(*node, tool.KeyOf("before"), tool.problems());
+  MapReader map(*node, tool.KeyOf("before"), tool.problems(),
+                "{ request: \"GET /issues/{path.id}\", keep: [ body#/title, body#/labels ] }");
   auto request = ReadOwnRequest(map, speaks, Effect::kRead,
                                 "a read of what the write changes: request: \"GET "
                                 "/issues/{path.id}\"");

@@ -1,8 +1,11 @@
 // What a backend knows of the keys of writes: where they stand, their form, and what they promise.
+#include <algorithm>
 #include <array>
+#include <span>
 
 #include "policy/graphql/document.h"
 #include "policy/language/load_rules.h"
+#include "policy/language/place_problem.h"
 #include "policy/language/policy_builder.h"
 
 namespace recourse {
@@ -20,10 +23,23 @@ constexpr std::string_view kPlaceHelp =
 // What an agent writes there is about the body, not about the intent.
 bool IsOfBody(std::string_view field) { return ToLower(field).starts_with("content-"); }
 
-void ReadPlace(MapReader& map, std::string_view word, RequestPlace& at) {
+std::string WhyNoPlace(const std::string& text, const Error& error) {
+  std::string meant = PlaceMeant(text, Reads::kRequest);
+  if (!meant.starts_with("body#") && !meant.starts_with("query.")) meant.clear();
+  // One with a sign in it is hardly another word misspelled.
+  if (meant.empty() && IsToken(text) && text.contains('-')) meant = "header:" + text;
+  const std::string why(error.detail());
+  return meant.empty() ? why : why + ", did you mean '" + meant + "'?";
+}
+
+void ReadPlace(MapReader& map, std::string_view word, bool has_variables, RequestPlace& at) {
   const auto text = map.Text(word);
   if (!text) return;
   const bool is_name = word == "key_header";
+  if (!is_name && NamesVariables(*text) && !has_variables) {
+    map.problems().Error(map.PlaceOf(word), map.KeyOf(word), NoVariables(*text));
+    return;
+  }
   const auto place = ParseRequestPlace(is_name ? "header:" + *text : *text);
   const bool is_reserved = place && place->is_field() && IsReservedHeader(place->name);
   const bool is_taken =
@@ -40,7 +56,8 @@ void ReadPlace(MapReader& map, std::string_view word, RequestPlace& at) {
     why += is_reserved   ? "the field is about framing or routing"
            : is_taken    ? "the field has a meaning of its own, and its value is no key"
            : is_nameless ? "a directive and its argument have names"
-                         : place.error().detail();
+           : place       ? std::string()
+                         : WhyNoPlace(*text, place.error());
     why += kPlaceHelp;
   }
   map.problems().Error(map.PlaceOf(word), map.KeyOf(word), std::move(why));
@@ -52,8 +69,37 @@ void ReadForm(MapReader& map, KeyRule& rule) {
   if (const auto form = ParseKeyForm(*text)) {
     rule.form = *form;
   } else {
+    map.problems().Misspelled(map.KeyOf("key_form"));
     map.problems().Error(map.PlaceOf("key_form"), map.KeyOf("key_form"),
-                         std::string(form.error().detail()));
+                         "'" + *text + "': " + std::string(form.error().detail()));
+  }
+}
+
+std::string_view MeaningOf(std::string_view promise) {
+  if (promise == "key_lives") return "says how long the key at `key_at` is honoured";
+  if (promise == "key_scope") return "says for whom the key at `key_at` is remembered";
+  return "is about the key at `key_at`";
+}
+
+// A place that is wrong, or whose word is, is an error of its own.
+bool IsPlaceMisspelled(const MapReader& map) {
+  return map.Has("key_at") || map.Has("key_header") ||
+         std::ranges::any_of(map.node().members, [](const YamlNode::Member& member) {
+           return std::ranges::find(kPromises, member.name) == kPromises.end() &&
+                  !NearestWord(member.name, {"key_at", "key_header"}).empty();
+         });
+}
+
+// One that tells of a key where none goes: told of the first of them.
+void CheckHasKey(MapReader& map, const KeyRule& rule, std::span<const std::string_view> promises) {
+  if (rule.at.exists() || IsPlaceMisspelled(map)) return;
+  for (const std::string_view word : promises) {
+    if (!map.Has(word) || map.problems().IsMisspelled(map.KeyOf(word))) continue;
+    map.problems().Error(map.PlaceOf(word), map.KeyOf(word),
+                         std::string(MeaningOf(word)) +
+                             ", and there is none; say where it goes: key_at: "
+                             "header:Idempotency-Key, body#/transactionId or query.requestId");
+    return;
   }
 }
 
@@ -80,14 +126,14 @@ std::optional<SameAsRule> ReadSameAsRule(MapReader& map) {
 
 }  // namespace
 
-std::optional<KeyRule> ReadKeyRule(MapReader& map, const KeyRule& base) {
+std::optional<KeyRule> ReadKeyRule(MapReader& map, const KeyRule& base, bool has_variables) {
   static constexpr std::pair<std::string_view, bool> kScopes[] = {{"credentials", false},
                                                                   {"account", true}};
   static constexpr std::pair<std::string_view, bool> kAnswers[] = {{"first", false},
                                                                    {"latest", true}};
   static constexpr std::pair<std::string_view, bool> kAfter[] = {{"same", false}, {"new", true}};
   KeyRule rule = base;
-  ReadPlace(map, "key_at", rule.at);
+  ReadPlace(map, "key_at", has_variables, rule.at);
   ReadForm(map, rule);
   rule.lives = map.Duration("key_lives", Millis(0)).value_or(rule.lives);
   rule.is_accounts = map.OneOf("key_scope", kScopes).value_or(rule.is_accounts);
@@ -96,39 +142,27 @@ std::optional<KeyRule> ReadKeyRule(MapReader& map, const KeyRule& base) {
   }
   rule.answers_latest = map.OneOf("key_answer", kAnswers).value_or(rule.answers_latest);
   rule.new_after_failure = map.OneOf("key_after_failure", kAfter).value_or(rule.new_after_failure);
-  bool is_any = map.Has("key_at");
-  for (const std::string_view word : kPromises) {
-    if (!map.Has(word)) continue;
-    is_any = true;
-    if (rule.at.exists()) continue;
-    map.problems().Error(
-        map.PlaceOf(word), map.KeyOf(word),
-        word == "key_lives" ? "says how long the key in `key_header` is honoured, and there is none"
-        : word == "key_scope" ? "says for whom the key in `key_header` is remembered, and there is "
-                                "none"
-                              : "is about the key at `key_at`, and there is none");
-  }
+  CheckHasKey(map, rule, kPromises);
+  const auto has = [&map](std::string_view word) { return map.Has(word); };
+  const bool is_any = map.Has("key_at") || std::ranges::any_of(kPromises, has);
   return is_any ? std::optional(std::move(rule)) : std::nullopt;
 }
 
-KeyRule ReadBackendKey(MapReader& map) {
+KeyRule ReadBackendKey(MapReader& map, bool has_variables) {
   KeyRule base;
-  ReadPlace(map, "key_header", base.at);
+  ReadPlace(map, "key_header", has_variables, base.at);
   if (map.Has("key_header") && map.Has("key_at")) {
     map.problems().Error(map.PlaceOf("key_header"), map.KeyOf("key_header"),
                          "is short for `key_at: header:Name`; say one of them");
   }
-  return ReadKeyRule(map, base).value_or(std::move(base));
+  return ReadKeyRule(map, base, has_variables).value_or(std::move(base));
 }
 
-std::optional<KeyRule> ReadUndoKey(MapReader& undo) {
+std::optional<KeyRule> ReadUndoKey(MapReader& undo, bool has_variables) {
   KeyRule rule;
-  ReadPlace(undo, "key_at", rule.at);
+  ReadPlace(undo, "key_at", has_variables, rule.at);
   ReadForm(undo, rule);
-  if (undo.Has("key_form") && !rule.at.exists()) {
-    undo.problems().Error(undo.PlaceOf("key_form"), undo.KeyOf("key_form"),
-                          "is about the key at `key_at`, and there is none");
-  }
+  CheckHasKey(undo, rule, std::span(kPromises).first(1));
   return undo.Has("key_at") ? std::optional(std::move(rule)) : std::nullopt;
 }
 

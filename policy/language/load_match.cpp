@@ -32,6 +32,12 @@ bool IsMethod(std::string_view method) {
                                        [](char c) { return (c >= 'A' && c <= 'Z') || c == '-'; }));
 }
 
+// post, tool/call, Mutation.
+std::string MatchDoubt(const std::string& word) {
+  const std::string doubt = DidYouMean(word, {std::string(kToolsCall), std::string(kMutation)});
+  return doubt.empty() ? MethodDoubt(word) : doubt;
+}
+
 struct Route {
   // None: `pattern` is the name of an MCP tool, or a glob, or a field of a mutation.
   std::vector<std::string> methods;
@@ -49,6 +55,7 @@ class RouteReader {
     std::erase(words, std::string());
     if (words.size() != 3) return Refuse(std::string(kMatchHelp));
     Route route;
+    if (RefuseNearWord(words[0], words[1], words[2])) return std::nullopt;
     const bool is_mcp = words[0] == kToolsCall, is_mutation = words[0] == kMutation;
     const bool is_named = is_mcp || is_mutation;
     if (!is_named && !ReadMethods(words[0], route)) return std::nullopt;
@@ -67,6 +74,24 @@ class RouteReader {
     return std::nullopt;
   }
 
+  // Words of the protocols that no tool is matched by.
+  bool RefuseNearWord(const std::string& word, const std::string& backend,
+                      const std::string& field) {
+    const std::string lower = ToLower(word);
+    if (lower == "query" && word != "QUERY") {
+      Refuse(
+          "queries of a GraphQL server are reads and pass, so no tool lists them; a mutation "
+          "that changes nothing is `match: mutation " +
+          backend + ' ' + field + "` with `effect: read`");
+      return true;
+    }
+    if (lower == "subscription") {
+      Refuse("subscriptions of a GraphQL server pass, so no tool lists them; leave this tool out");
+      return true;
+    }
+    return false;
+  }
+
   bool ReadMethods(const std::string& word, Route& route) {
     route.methods = Split(word, '|');
     auto& methods = route.methods;
@@ -81,8 +106,8 @@ class RouteReader {
       }
       return true;
     }
-    Refuse("'" + word +
-           "' is no list of methods; accepted: GET, POST|PUT, or * for any; tools/call for tools "
+    Refuse("'" + word + "' is no list of methods" + MatchDoubt(word) +
+           "; accepted: GET, POST|PUT, or * for any; tools/call for tools "
            "of an MCP server, mutation for fields of a GraphQL server");
     return false;
   }

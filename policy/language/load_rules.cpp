@@ -23,12 +23,17 @@ bool IsRequest(Source source) {
          source == Source::kHeader;
 }
 
-std::string WrongSource(Source source, Reads reads) {
+std::string WrongSource(const Selector& place, Reads reads) {
+  const Source source = place.source;
   const std::string accepted = "; accepted: " + std::string(PlacesOf(reads));
   if (reads == Reads::kRequest && !IsRequest(source)) {
     return "only the request is known here" + accepted;
   }
-  if (reads == Reads::kAnswer && !IsAnswer(source)) return "this looks at the answer" + accepted;
+  if (reads == Reads::kAnswer && !IsAnswer(source)) {
+    const bool has_twin = source == Source::kBody || source == Source::kHeader;
+    return "this looks at the answer" +
+           (has_twin ? ", did you mean 'answer." + place.text + "'?" : std::string()) + accepted;
+  }
   if (reads == Reads::kRequestOrAnswer && !IsAnswer(source) && !IsRequest(source)) {
     return "accepted: a place in the answer (answer.body#/id, answer.header.Location) or in the "
            "request";
@@ -99,7 +104,7 @@ void ReadSummary(MapReader& approval, ApprovalRule& rule) {
   for (const RequestTemplate::Piece& piece : *pieces) {
     if (!piece.selector) continue;
     const Selector& place = *piece.selector;
-    if (const auto wrong = WrongSource(place.source, Reads::kRequest); !wrong.empty()) {
+    if (const auto wrong = WrongSource(place, Reads::kRequest); !wrong.empty()) {
       return refuse(std::string(wrong));
     }
     if (place.source == Source::kHeader &&
@@ -119,7 +124,7 @@ std::optional<Selector> ReadSelector(const LocatedText& text, Reads reads, Probl
     problems.Error(text.place, text.key, PlaceProblem(text.text, reads));
     return std::nullopt;
   }
-  if (const auto wrong = WrongSource(selector->source, reads); !wrong.empty()) {
+  if (const auto wrong = WrongSource(*selector, reads); !wrong.empty()) {
     problems.Error(text.place, text.key, wrong);
     return std::nullopt;
   }
@@ -133,7 +138,7 @@ std::optional<Condition> ReadCondition(const LocatedText& text, Reads reads, Pro
     problems.Error(text.place, text.key, ConditionProblem(text.text, reads, condition.error()));
     return std::nullopt;
   }
-  if (const auto wrong = WrongSource(condition->left.source, reads); !wrong.empty()) {
+  if (const auto wrong = WrongSource(condition->left, reads); !wrong.empty()) {
     problems.Error(text.place, text.key, wrong);
     return std::nullopt;
   }
@@ -148,6 +153,17 @@ std::optional<Condition> ReadCondition(const LocatedText& text, Reads reads, Pro
 
 std::vector<Condition> ReadConditions(MapReader& map, std::string_view name, Reads reads) {
   std::vector<Condition> conditions;
+  const YamlNode* const node = map.node().Find(name);
+  const bool is_word = node != nullptr && node->kind == YamlNode::Kind::kScalar &&
+                       !node->is_quoted && !YamlTrap(node->text).empty();
+  if (is_word || (node != nullptr && node->kind == YamlNode::Kind::kMap)) {
+    (void)map.Get(name);
+    const std::string place =
+        reads == Reads::kRequest ? "body#/amount > 1000" : "answer.body#/status == \"done\"";
+    map.problems().Error(node->place, map.KeyOf(name),
+                         "accepted: a condition such as " + place + ", or a list of them");
+    return conditions;
+  }
   for (const LocatedText& text : map.Texts(name)) {
     if (auto condition = ReadCondition(text, reads, map.problems())) {
       conditions.push_back(std::move(*condition));
@@ -160,7 +176,11 @@ StatusSet ReadStatuses(MapReader& map, std::string_view name) {
   std::vector<std::string> items;
   for (LocatedText& item : map.Texts(name)) {
     if (auto one = ParseStatuses({item.text}); !one) {
-      map.problems().Error(item.place, item.key, std::string(one.error().detail()));
+      const bool is_condition = item.text.starts_with("answer.");
+      map.problems().Error(
+          item.place, item.key,
+          std::string(one.error().detail()) +
+              (is_condition ? "; conditions on the answer are `failed_when`" : ""));
     } else {
       items.push_back(std::move(item.text));
     }
@@ -264,19 +284,15 @@ std::optional<ScopeRule> ParseScope(std::string_view text) {
 }
 
 std::optional<int> ReadCountUpTo(MapReader& map, std::string_view name, int most) {
-  const auto count = map.Count(name);
-  if (!count) return std::nullopt;
-  if (*count <= static_cast<std::uint64_t>(most)) return static_cast<int>(*count);
-  map.problems().Error(map.node().Find(name)->place, map.KeyOf(name),
-                       "accepted: a whole number from 1 to " + std::to_string(most));
-  return std::nullopt;
+  const auto count = map.Count(name, static_cast<std::uint64_t>(most));
+  return count ? std::optional(static_cast<int>(*count)) : std::nullopt;
 }
 
 std::optional<ApprovalRule> ReadApproval(MapReader& tool, TlsFiles files,
                                          std::vector<LocatedText>& approvers) {
   const YamlNode* node = tool.Get("approval");
   if (node == nullptr) return std::nullopt;
-  MapReader map(*node, tool.KeyOf("approval"), tool.problems());
+  MapReader map(*node, tool.KeyOf("approval"), tool.problems(), "{ by: [ team-support ] }");
   ApprovalRule rule;
   map.Need("by", "who may approve: by: [ team-support ]");
   for (LocatedText& approver : map.Texts("by")) {

@@ -50,6 +50,8 @@ void ReadRequestBody(MapReader& map, RequestTemplate& request);
 std::optional<SettleRule> ReadSettle(MapReader& tool, const Speaks& speaks);
 // `settle: none`: nothing can ask, and whoever wrote it knows.
 bool SaysNone(const YamlNode& settle);
+// Conditions that tell of a twin: texts, or { when: TEXT, then: settle }.
+std::vector<Condition> ReadHappenedIf(MapReader& tool);
 std::optional<SettledByRule> ReadSettledBy(MapReader& tool, const Speaks& speaks);
 // That of an undo, which may ask by a bare GET where that was sent.
 std::optional<SettledByRule> ReadUndoSettledBy(MapReader& undo, const Speaks& speaks);
@@ -59,12 +61,13 @@ inline constexpr std::string_view kNoUndo = "none", kUndecidedUndo = "undecided"
 // `files`: whether those of `credentials` are read, here and below. `undo: none` gives none
 // without a problem.
 std::vector<UndoRule> ReadUndo(MapReader& tool, const Speaks& speaks, TlsFiles files);
-// The key of writes to a backend, with `key_header`.
-KeyRule ReadBackendKey(MapReader& backend);
+// The key of writes to a backend, with `key_header`. `has_variables`, here and below: it may speak
+// GraphQL.
+KeyRule ReadBackendKey(MapReader& backend, bool has_variables);
 // What a tool says of it otherwise than `base`, its backend's; nullopt: nothing.
-std::optional<KeyRule> ReadKeyRule(MapReader& tool, const KeyRule& base);
+std::optional<KeyRule> ReadKeyRule(MapReader& tool, const KeyRule& base, bool has_variables);
 // That of an undo request itself; nullopt: nothing is said of it.
-std::optional<KeyRule> ReadUndoKey(MapReader& undo);
+std::optional<KeyRule> ReadUndoKey(MapReader& undo, bool has_variables);
 // The tools that it is a door to; their names are looked up when all are read.
 std::vector<SameAsRule> ReadSameAs(MapReader& tool);
 // "trace", "header:X-Run", "body#/run", ...; nullopt: none of them.

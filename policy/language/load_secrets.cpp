@@ -20,7 +20,9 @@ void CheckSecretFile(MapReader& map, std::string_view word, const std::string& f
 std::shared_ptr<TokenRule> ReadTokenRule(MapReader& secret, TlsFiles files) {
   const YamlNode* const node = secret.Get("token");
   if (node == nullptr) return nullptr;
-  MapReader map(*node, secret.KeyOf("token"), secret.problems());
+  MapReader map(*node, secret.KeyOf("token"), secret.problems(),
+                "{ url: \"https://login.example/oauth/token\", client_id: agent, secret_file: "
+                "/run/secrets/client }");
   map.Need("url", "where a token is asked for: url: \"https://login.example/oauth/token\"");
   map.Need("client_id", "the client that the token is for");
   map.Need("secret_file", "the mounted file with the client's secret in its first line");
@@ -54,7 +56,8 @@ SecretHeader ReadSecretHeader(const YamlNode::Member& member, const std::string&
     problems.Error(member.name_place, key,
                    "accepted: the fixed name of a field that is not about framing or routing");
   }
-  MapReader map(member.value, key, problems);
+  MapReader map(member.value, key, problems,
+                "{ file: /run/secrets/token, prefix: \"Bearer \" }: no secret stands in this file");
   const bool has_token = sources == Sources::kFilesAndTokens && map.Get("token") != nullptr;
   if (!has_token) {
     map.Need("file", "the mounted file with the value in its first line: file: /run/secrets/token");

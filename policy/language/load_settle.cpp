@@ -18,6 +18,9 @@ constexpr std::string_view kSearchHelp =
     "answer.header.Link }";
 constexpr std::string_view kWhereHelp =
     "accepted: a place in the element and a text, such as \"metadata/key == {key}\"";
+constexpr std::string_view kTwinShape =
+    "{ when: 'answer.body#/code == \"already_exists\"', then: settle }, its condition alone, or a "
+    "list of these";
 constexpr int kPagesMax = 20;
 
 // "metadata/key" in an element, as a pointer.
@@ -66,6 +69,10 @@ bool CallsMcpTool(const RequestTemplate& request) {
                              [](const auto& member) { return member.first == "params"; });
 }
 
+bool IsDocument(const RequestTemplate& request) {
+  return !request.calls.empty() && !CallsMcpTool(request);
+}
+
 // Where a cursor has room: in a body that is an object or a form, among the arguments of a call.
 std::string_view WhyNoCursor(const RequestTemplate& request, const RequestPlace& place) {
   const bool is_call = !request.calls.empty();
@@ -81,6 +88,10 @@ std::string_view WhyNoCursor(const RequestTemplate& request, const RequestPlace&
 void ReadCursor(MapReader& map, const RequestTemplate& request, SearchRule& search) {
   const auto text = map.Text("cursor");
   if (!text) return;
+  if (NamesVariables(*text) && !IsDocument(request)) {
+    map.problems().Error(map.PlaceOf("cursor"), map.KeyOf("cursor"), NoVariables(*text));
+    return;
+  }
   const auto place = ParseRequestPlace(*text);
   if (!place || !place->is_inside() || place->is_in_document()) {
     map.problems().Error(map.PlaceOf("cursor"), map.KeyOf("cursor"),
@@ -97,7 +108,8 @@ void ReadCursor(MapReader& map, const RequestTemplate& request, SearchRule& sear
 }
 
 void ReadNext(MapReader& map, const RequestTemplate& request, SearchRule& search) {
-  if (const auto pages = ReadCountUpTo(map, "pages", kPagesMax)) search.pages = *pages;
+  const auto pages = ReadCountUpTo(map, "pages", kPagesMax);
+  search.pages = pages.value_or(search.pages);
   if (const auto text = map.Text("next")) {
     search.next = ReadSelector({*text, map.PlaceOf("next"), map.KeyOf("next")}, Reads::kAnswer,
                                map.problems());
@@ -109,7 +121,7 @@ void ReadNext(MapReader& map, const RequestTemplate& request, SearchRule& search
   } else if (map.Has("cursor") && !map.Has("next")) {
     map.problems().Error(map.PlaceOf("cursor"), map.KeyOf("cursor"),
                          "needs `next`: where the answer has the value that goes there");
-  } else if (map.Has("next") && search.pages < 2) {
+  } else if (map.Has("next") && search.pages < 2 && (pages || !map.Has("pages"))) {
     map.problems().Error(map.PlaceOf("next"), map.KeyOf("next"),
                          "needs `pages`: how many are read at most, 2 to 20");
   }
@@ -162,14 +174,26 @@ void ReadHappened(MapReader& map, SettleRule& rule) {
   if (place) rule.happened = std::move(*place);
 }
 
+std::string Suggested(std::string_view text) {
+  const std::string meant = PlaceMeant(text, Reads::kRequest);
+  const bool is_inside = meant.starts_with("body#") || meant.starts_with("query.");
+  return !is_inside ? std::string() : "did you mean '" + meant + "'?; ";
+}
+
 void ReadMark(MapReader& map, const Speaks& speaks, SettleRule& rule) {
   const auto text = map.Text("mark");
   if (!text) return;
+  const bool is_path = speaks.kind == Speaks::Kind::kHttp;
+  if (is_path && NamesVariables(*text)) {
+    map.problems().Error(map.PlaceOf("mark"), map.KeyOf("mark"), NoVariables(*text));
+    return;
+  }
   const auto place = ParseRequestPlace(*text);
   if (!place || !place->is_inside() || place->is_in_document()) {
     map.problems().Error(map.PlaceOf("mark"), map.KeyOf("mark"),
-                         "accepted: where the write takes a word of its own that reads show: "
-                         "body#/metadata/recourse_key, query.tag");
+                         Suggested(*text) +
+                             "accepted: where the write takes a word of its own that reads show: "
+                             "body#/metadata/recourse_key, query.tag");
   } else if (speaks.kind == Speaks::Kind::kMcp || speaks.kind == Speaks::Kind::kGraphql) {
     map.problems().Error(map.PlaceOf("mark"), map.KeyOf("mark"),
                          "is for paths; nothing is added to the arguments of a call by name");
@@ -184,14 +208,18 @@ void CheckAsks(MapReader& map, bool is_safe, const RequestTemplate& request) {
   const bool is_read = request.method == "GET" || request.method == "HEAD";
   if (!is_read && !is_safe) {
     map.problems().Error(map.PlaceOf("request"), map.KeyOf("request"),
-                         "a settle request is GET or HEAD: it must change nothing; of another "
-                         "method that only asks, such as a search, say safe: true");
+                         "is GET or HEAD: it asks, and must change nothing; of another method that "
+                         "only asks, such as a search, say safe: true");
   }
 }
 
 constexpr std::string_view kQuestionHelp =
     "a read that shows whether what was taken on is done: request: \"GET "
     "/jobs/{answer.body#/job/id}\"";
+
+constexpr std::string_view kQuestionShape =
+    "{ request: \"GET /jobs/{answer.body#/job/id}\", until: 'answer.body#/status == "
+    "\"completed\"' }";
 
 // What `settled_by` says beside its request.
 std::optional<SettledByRule> ReadQuestion(MapReader& map, std::optional<RequestTemplate> request) {
@@ -211,6 +239,40 @@ std::optional<SettledByRule> ReadQuestion(MapReader& map, std::optional<RequestT
 
 }  // namespace
 
+std::vector<Condition> ReadHappenedIf(MapReader& tool) {
+  static constexpr std::pair<std::string_view, bool> kThen[] = {{"settle", true}};
+  const YamlNode* const node = tool.Get("happened_if");
+  std::vector<Condition> conditions;
+  if (node == nullptr) return conditions;
+  const auto read = [&](const YamlNode& one, const std::string& key) {
+    const YamlNode* text = &one;
+    if (one.kind == YamlNode::Kind::kMap) {
+      MapReader map(one, key, tool.problems());
+      text = map.Need("when", "a condition on the answer: " + std::string(kTwinShape));
+      map.Need("then", "settle: a read has to tell: " + std::string(kTwinShape));
+      (void)map.OneOf("then", kThen);
+      map.Finish();
+    }
+    if (text == nullptr) return;
+    if (text->kind != YamlNode::Kind::kScalar) {
+      tool.problems().Error(text->place, key, "accepted: " + std::string(kTwinShape));
+    } else if (const auto place = ReadText(*text, key, tool.problems())) {
+      auto condition = ReadCondition({*place, text->place, key}, Reads::kAnswer, tool.problems());
+      if (condition) conditions.push_back(std::move(*condition));
+    }
+  };
+  const std::string key = tool.KeyOf("happened_if");
+  const bool is_list = node->kind == YamlNode::Kind::kList;
+  if (!is_list) read(*node, key);
+  for (std::size_t i = 0; i < node->items.size(); ++i) {
+    read(node->items[i], key + '[' + std::to_string(i) + ']');
+  }
+  if (is_list && node->items.empty()) {
+    tool.problems().Error(node->place, key, "accepted: " + std::string(kTwinShape));
+  }
+  return conditions;
+}
+
 bool SaysNone(const YamlNode& settle) {
   return settle.kind == YamlNode::Kind::kScalar && settle.text == "none";
 }
@@ -218,7 +280,9 @@ bool SaysNone(const YamlNode& settle) {
 std::optional<SettleRule> ReadSettle(MapReader& tool, const Speaks& speaks) {
   const YamlNode* node = tool.Get("settle");
   if (node == nullptr || SaysNone(*node)) return std::nullopt;
-  MapReader map(*node, tool.KeyOf("settle"), tool.problems());
+  MapReader map(*node, tool.KeyOf("settle"), tool.problems(),
+                "{ request: \"GET /orders?client_ref={body#/client_ref}\", happened: "
+                "answer.body#/items/0/id }, or none if nothing can ask");
   auto request = ReadOwnRequest(map, speaks, Effect::kRead,
                                 "a read that shows whether the write took effect: request: "
                                 "\"GET /orders?client_ref={body#/client_ref}\"");
@@ -264,7 +328,7 @@ std::optional<SettledByRule> ReadSettledAt(MapReader& map, const Speaks& speaks)
 std::optional<SettledByRule> ReadSettledBy(MapReader& tool, const Speaks& speaks) {
   const YamlNode* node = tool.Get("settled_by");
   if (node == nullptr) return std::nullopt;
-  MapReader map(*node, tool.KeyOf("settled_by"), tool.problems());
+  MapReader map(*node, tool.KeyOf("settled_by"), tool.problems(), kQuestionShape);
   if (map.Get("at") != nullptr) return ReadSettledAt(map, speaks);
   return ReadQuestion(map, ReadOwnRequest(map, speaks, Effect::kRead, kQuestionHelp));
 }

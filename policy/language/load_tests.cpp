@@ -59,6 +59,11 @@ void ReadCall(MapReader& map, PolicyBuilder& draft, PolicyTest& test) {
     map.problems().Error(node->place, map.KeyOf("call"),
                          "no backend is called '" + test.backend + "'" +
                              DidYouMean(test.backend, draft.BackendNames()));
+  } else if (test.method == "query" || test.method == "subscription") {
+    map.problems().Error(node->place, map.KeyOf("call"),
+                         "queries and subscriptions of a GraphQL server pass and are no tool's; a "
+                         "test calls mutations: mutation " +
+                             test.backend + " FIELD");
   } else if (test.method == kToolsCall) {
     CheckToolsCall(map, draft.policy.backends[backend->second], test);
   } else if (test.method == kMutation) {

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "policy/language/load_rules.h"
+#include "policy/language/place_problem.h"
 #include "policy/language/policy_builder.h"
 
 namespace recourse {
@@ -19,15 +20,20 @@ void ReadScope(MapReader& map, Tool& tool) {
 }
 
 void ReadIgnore(MapReader& map, Tool& tool) {
+  using Source = Selector::Source;
   for (const LocatedText& item : map.Texts("ignore")) {
     std::string_view pointer = item.text;
     for (const std::string_view prefix : {"request.", "body", "#"}) {
       if (pointer.starts_with(prefix)) pointer.remove_prefix(prefix.size());
     }
     if (pointer.empty() || !IsJsonPointer(pointer)) {
-      map.problems().Error(item.place, item.key, "accepted: a JSON pointer such as /meta/sent_at");
+      const bool is_escape = pointer.starts_with('/') && pointer.contains('~');
+      map.problems().Error(item.place, item.key,
+                           std::string("accepted: a JSON pointer such as /meta/sent_at") +
+                               (is_escape ? ", with ~0 for '~' and ~1 for '/' in a name" : ""));
       continue;
     }
+    WarnAboutPointer(item, {Source::kBody, std::string(pointer), item.text}, map.problems());
     tool.ignore.emplace_back(pointer);
   }
 }
@@ -72,7 +78,12 @@ void ReadKey(MapReader& map, const PolicyBuilder& draft, Tool& tool) {
   static const KeyRule kNone;
   const bool is_matched = tool.backend < draft.policy.backends.size();
   const KeyRule& of_backend = is_matched ? draft.policy.backends[tool.backend].key : kNone;
-  tool.key = ReadKeyRule(map, of_backend);
+  // Of a protocol that is misspelled that is all that need be said.
+  const bool has_variables =
+      !is_matched || draft.policy.backends[tool.backend].is_graphql() ||
+      draft.problems.IsMisspelled("backends." + draft.policy.backends[tool.backend].name +
+                                  ".protocol");
+  tool.key = ReadKeyRule(map, of_backend, has_variables);
   if (!tool.key && of_backend.at.is_inside()) tool.key = of_backend;
   if (!tool.key || !tool.key->at.is_inside()) return;
   const auto error = [&](std::string message) {
@@ -161,7 +172,7 @@ void ReadOutcomeWords(MapReader& map, PolicyBuilder& draft, Tool& tool) {
   tool.failed_when = ReadConditions(map, "failed_when", Reads::kAnswer);
   tool.not_executed = ReadStatuses(map, "not_executed");
   tool.repeat_if = ReadConditions(map, "repeat_if", Reads::kAnswer);
-  tool.happened_if = ReadConditions(map, "happened_if", Reads::kAnswer);
+  tool.happened_if = ReadHappenedIf(map);
   tool.keep_headers = ReadKeepHeaders(map);
   tool.redact = ReadRedact(map);
   tool.failed_ttl = map.Duration("failed_ttl", Millis(0)).value_or(tool.failed_ttl);

@@ -27,7 +27,8 @@ std::optional<Repeatable> ReadRepeatable(MapReader& map) {
 }
 
 bool ReadOnlyIf(MapReader& map) {
-  static constexpr std::pair<std::string_view, bool> kValues[] = {{"unchanged", true}};
+  static constexpr std::pair<std::string_view, bool> kValues[] = {{"unchanged", true},
+                                                                  {"always", false}};
   return map.OneOf("only_if", kValues).value_or(false);
 }
 
@@ -44,9 +45,12 @@ std::vector<std::string> ReadLeaves(MapReader& map) {
     if (place && place->source == Selector::Source::kBody && !place->name.empty()) {
       pointers.push_back(std::move(place->name));
     } else {
+      map.problems().Misspelled(map.KeyOf("leaves"));
+      const bool is_word = IsToken(item.text) && !item.text.contains('.');
       map.problems().Error(item.place, item.key,
-                           "accepted: places in the body of the call that need not be put back: "
-                           "leaves: [ body#/comment ]");
+                           (is_word ? "did you mean 'body#/" + item.text + "'?; " : "") +
+                               std::string("accepted: places in the body of the call that need "
+                                           "not be put back: leaves: [ body#/comment ]"));
     }
   }
   return pointers;
@@ -214,7 +218,8 @@ UndoRule ReadOneUndo(MapReader& map, const Speaks& speaks, TlsFiles files, bool&
   rule.only_if_unchanged = ReadOnlyIf(map);
   rule.leaves = ReadLeaves(map);
   rule.rest_stays = ReadRest(map);
-  rule.key = ReadUndoKey(map);
+  rule.key = ReadUndoKey(
+      map, speaks.kind == Speaks::Kind::kGraphql || speaks.kind == Speaks::Kind::kNotKnown);
   rule.then_probe = map.Bool("then_probe").value_or(false);
   rule.settled_by = ReadUndoSettledBy(map, speaks);
   rule.attempts_max =

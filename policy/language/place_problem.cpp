@@ -1,10 +1,14 @@
 #include "policy/language/place_problem.h"
 
 #include <algorithm>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace recourse {
 namespace {
+
+constexpr std::string_view kVariables = "variables#";
 
 // A body's place is a JSON pointer after '#', which people write as a path of names and indexes.
 std::string AsPointer(std::string_view body, std::string_view names) {
@@ -20,27 +24,97 @@ std::string AsPointer(std::string_view body, std::string_view names) {
   return std::string(body) + '#' + pointer;
 }
 
-// What was probably meant; empty: nobody knows.
-std::string PlaceMeant(std::string_view text, Reads reads) {
-  const bool is_json_path = text.starts_with("$.") || text.starts_with("$[");
-  if (is_json_path && text.size() > 2 && !text.contains('*')) {
-    const std::string meant = AsPointer(reads == Reads::kRequest ? "body" : "answer.body",
-                                        text.substr(text[1] == '.' ? 2 : 1));
-    return ParseSelector(meant) ? meant : std::string();
+// What is written for the beginning of a place, and that beginning.
+constexpr std::pair<std::string_view, std::string_view> kBeginnings[] = {
+    {"header:", "header."},
+    {"headers.", "header."},
+    {"query:", "query."},
+    {"path:", "path."},
+    {"answer.header:", "answer.header."},
+    {"answer.headers.", "answer.header."},
+    {"before.headers.", "before.header."},
+    {"variables#/", "body#/"}};
+
+// In a pointer '~' begins ~0 and ~1, and nothing else.
+std::string WithTildeEscaped(std::string_view text) {
+  std::string escaped;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    escaped += text[i];
+    const bool is_escape = i + 1 < text.size() && (text[i + 1] == '0' || text[i + 1] == '1');
+    if (text[i] == '~' && !is_escape) escaped += '0';
   }
+  return escaped;
+}
+
+bool IsGood(const std::string& place) { return ParseSelector(place).has_value(); }
+
+// "answer.data#/id", "before.title": a member of the body without the word for it.
+std::string InBody(std::string_view text) {
+  for (const std::string_view side : {"answer", "before"}) {
+    if (!text.starts_with(side) || text.size() < side.size() + 2 || text[side.size()] != '.') {
+      continue;
+    }
+    std::string names(text.substr(side.size() + 1));
+    if (const auto hash = names.find('#'); hash != std::string::npos) names.erase(hash, 1);
+    if (names.starts_with("body") || names.starts_with("header")) return {};
+    return AsPointer(std::string(side) + ".body", names);
+  }
+  return {};
+}
+
+// A JSON path, "$.lines[0].sku".
+std::string OfJsonPath(std::string_view text, Reads reads) {
+  const bool is_json_path = text.starts_with("$.") || text.starts_with("$[");
+  if (!is_json_path || text.size() < 3 || text.contains('*')) return {};
+  return AsPointer(reads == Reads::kRequest ? "body" : "answer.body",
+                   text.substr(text[1] == '.' ? 2 : 1));
+}
+
+// "body.cart", "body/cart", "body#cart".
+std::string OfBody(std::string_view text) {
   for (const std::string_view body : {"answer.body", "before.body", "body"}) {
     if (!text.starts_with(body) || text.size() <= body.size() + 1) continue;
     const std::string_view rest = text.substr(body.size());
     if (rest[0] != '.' && rest[0] != '/' && rest[0] != '#') continue;
     std::string meant = AsPointer(body, rest[0] == '/' ? rest : rest.substr(1));
-    if (ParseSelector(meant)) return meant;
+    if (IsGood(meant)) return meant;
   }
   return {};
 }
 
+// What the writer may not know of the word that is meant.
+std::string_view Lesson(std::string_view text) {
+  if (text.starts_with("variables")) {
+    return " (body# has a mutation's arguments, of a backend with `protocol: graphql`; variables# "
+           "is for key_at alone)";
+  }
+  const bool is_escape = text.contains('~') && text.contains("#/");
+  return is_escape ? " (in a pointer ~0 stands for '~' and ~1 for '/')" : "";
+}
+
+}  // namespace
+
+std::string PlaceMeant(std::string_view text, Reads reads) {
+  for (const std::string_view status : {"status", "status_code", "answer.status_code"}) {
+    if (text == status && reads != Reads::kRequest) return "answer.status";
+  }
+  for (const auto& [wrong, right] : kBeginnings) {
+    if (!text.starts_with(wrong)) continue;
+    std::string meant = std::string(right) + std::string(text.substr(wrong.size()));
+    if (IsGood(meant)) return meant;
+  }
+  for (std::string meant :
+       {WithTildeEscaped(text), OfJsonPath(text, reads), OfBody(text), InBody(text)}) {
+    if (!meant.empty() && meant != text && IsGood(meant)) return meant;
+  }
+  return {};
+}
+
+namespace {
+
 std::string Doubt(std::string_view text, Reads reads) {
   if (const std::string meant = PlaceMeant(text, reads); !meant.empty()) {
-    return ", did you mean '" + meant + "'?";
+    return ", did you mean '" + meant + "'?" + std::string(Lesson(text));
   }
   return DidYouMean(text, {"external_ref", "answer.status", "key"});
 }
@@ -55,30 +129,58 @@ bool IsOddStep(std::string_view step) {
   return step.empty() || step == "*" || step == "-" || step == "$" || step.starts_with("$.");
 }
 
-bool IsTakenLiterally(const Selector& place) {
+// RFC 6901, 4: no index of an array.
+bool HasLeadingZero(std::string_view step) {
+  return step.size() > 1 && step[0] == '0' &&
+         step.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+bool IsAnyStep(std::string_view pointer, bool (*is_meant)(std::string_view)) {
+  while (!pointer.empty()) {
+    pointer.remove_prefix(1);
+    const auto end = std::min(pointer.find('/'), pointer.size());
+    if (is_meant(pointer.substr(0, end))) return true;
+    pointer.remove_prefix(end);
+  }
+  return false;
+}
+
+// Empty, or what no pointer means.
+std::string_view WhyTakenLiterally(const Selector& place) {
   using enum Selector::Source;
   const bool is_forms = place.source == kBody;  // whose fields have names with brackets
   const bool is_pointer = is_forms || place.source == kAnswerBody || place.source == kBeforeBody;
-  if (!is_pointer) return false;
-  if (place.name.find_first_of(is_forms ? "{}" : "{}[]") != std::string::npos) return true;
-  std::string_view rest = place.name;
-  while (!rest.empty()) {
-    rest.remove_prefix(1);
-    const auto end = std::min(rest.find('/'), rest.size());
-    if (IsOddStep(rest.substr(0, end))) return true;
-    rest.remove_prefix(end);
+  if (!is_pointer) return {};
+  if (IsAnyStep(place.name, HasLeadingZero)) {
+    return "an index of a list has no leading zero: items/0";
   }
-  return false;
+  if (place.name.find_first_of(is_forms ? "{}" : "{}[]") != std::string::npos ||
+      IsAnyStep(place.name, IsOddStep)) {
+    return "a pointer has names and indices alone, such as items/0";
+  }
+  return {};
 }
 
 }  // namespace
 
 void WarnAboutPointer(const LocatedText& text, const Selector& place, Problems& problems) {
-  if (!IsTakenLiterally(place)) return;
+  const std::string_view why = WhyTakenLiterally(place);
+  if (why.empty()) return;
+  const bool may_search = text.key.contains(".settle") && !IsAnyStep(place.name, HasLeadingZero);
   problems.Warn(text.place, text.key,
                 place.text +
-                    " is taken literally, and will hardly ever match: a pointer has names and "
-                    "indices alone; to look through a list say happened: { in, where }");
+                    " is taken literally, and will hardly ever match: " + std::string(why) +
+                    (may_search ? "; to look through a list say happened: { in, where }" : ""));
+}
+
+bool NamesVariables(std::string_view place) { return place.starts_with(kVariables); }
+
+std::string NoVariables(std::string_view place) {
+  const std::string pointer(place.substr(std::min(kVariables.size(), place.size())));
+  return "'" + std::string(place) +
+         "': only a backend with `protocol: graphql` has variables; a "
+         "place in a JSON body is body#" +
+         pointer;
 }
 
 std::string_view PlacesOf(Reads reads) {
@@ -102,9 +204,49 @@ std::string PlaceProblem(std::string_view text, Reads reads) {
          "; accepted: " + std::string(PlacesOf(reads));
 }
 
+namespace {
+
+bool IsStatus(std::string_view text) {
+  return text.size() == 3 && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+// What stands between place and value, and the value, of a condition whose place is good.
+std::string ValueProblem(std::string_view place, std::string_view rest, Reads reads,
+                         const Error& error) {
+  const std::string detail(error.detail());
+  const auto end = std::min(rest.find(' '), rest.size());
+  const std::string_view op = rest.substr(0, end);
+  std::string value(rest.substr(std::min(end + 1, rest.size())));
+  if (op == "=" || op == "===")
+    return "'" + std::string(op) + "' is none, did you mean '=='?; " + detail;
+  for (const std::string_view word : {" and ", " && ", " or ", " || "}) {
+    if (!value.contains(word)) continue;
+    return "'" + std::string(word.substr(1, word.size() - 2)) +
+           "' joins nothing here; several conditions are a list: [ 'body#/a == 1', 'body#/b == 2' "
+           "]";
+  }
+  std::erase_if(value, [](char c) { return c == '\'' || c == '"'; });
+  const bool is_text = (op == "==" || op == "!=") && !value.empty() && !value.contains('{') &&
+                       !value.contains('[') && !value.contains('\\');
+  if (!is_text) return detail;
+  const bool is_of_call = place.starts_with("body#") || place.starts_with("header.");
+  return detail + ", did you mean '" + (reads == Reads::kAnswer && is_of_call ? "answer." : "") +
+         std::string(place) + ' ' + std::string(op) + " \"" + value + "\"'?";
+}
+
+}  // namespace
+
 std::string ConditionProblem(std::string_view text, Reads reads, const Error& error) {
-  const std::string_view place = text.substr(0, text.find(' '));
-  if (place.empty() || ParseSelector(place)) return std::string(error.detail());
+  const auto space = std::min(text.find(' '), text.size());
+  const std::string_view place = text.substr(0, space);
+  if (place.empty()) return std::string(error.detail());
+  if (ParseSelector(place)) {
+    return ValueProblem(place, text.substr(std::min(space + 1, text.size())), reads, error);
+  }
+  if (IsStatus(text) && reads != Reads::kRequest) {
+    return "'" + std::string(text) +
+           "' is no condition, did you mean 'answer.status == " + std::string(text) + "'?";
+  }
   return PlaceProblem(place, reads);
 }
 

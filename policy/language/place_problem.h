@@ -13,12 +13,20 @@ namespace recourse {
 // "body#/pointer, path.name, ...": the places that may be read there.
 std::string_view PlacesOf(Reads reads);
 
+// The place that was probably meant; empty: nobody knows.
+std::string PlaceMeant(std::string_view text, Reads reads);
+
 // "'body.cart_id' is no place, did you mean 'body#/cart_id'?; accepted: ..."
 std::string PlaceProblem(std::string_view text, Reads reads);
 
 // Where a pointer is written as if it could ask for several, or take a value: no body has such a
 // place.
 void WarnAboutPointer(const LocatedText& text, const Selector& place, Problems& problems);
+
+// Whether it is a place among the variables of a GraphQL document, "variables#/id".
+bool NamesVariables(std::string_view place);
+// What is said of one where no GraphQL is spoken.
+std::string NoVariables(std::string_view place);
 
 // The same of a condition whose first word is no place; else what `error` says.
 std::string ConditionProblem(std::string_view text, Reads reads, const Error& error);

@@ -265,7 +265,7 @@ constexpr std::string_view kSchema = R"json({
           "description": "Whether its proven failure has its flow undone." },
         "pivot": { "type": "boolean", "default": false,
           "description": "It and what came before it are undone by a human's word only." },
-        "happened_if": { "$ref": "#/$defs/texts",
+        "happened_if": { "$ref": "#/$defs/happened_if",
           "description": "Conditions on a refusal: its effect may be there; settle tells." },
         "success_when": { "$ref": "#/$defs/texts",
           "description": "Conditions on a 2xx: unless all hold, the outcome is unknown." },

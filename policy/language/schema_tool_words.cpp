@@ -147,7 +147,7 @@ constexpr std::string_view kSchemaToolWords = R"json(    "settle": {
           "description": "Whether it may be sent again when its outcome is unknown." },
         "key_at": { "$ref": "#/$defs/key_at" },
         "key_form": { "$ref": "#/$defs/key_form" },
-        "only_if": { "const": "unchanged",
+        "only_if": { "enum": [ "unchanged", "always" ], "default": "always",
           "description": "Sent only if what the write left, by before, is there still." },
         "leaves": { "$ref": "#/$defs/texts",
           "description": "Places of the call's body that need not be put back." },
@@ -161,6 +161,13 @@ constexpr std::string_view kSchemaToolWords = R"json(    "settle": {
       },
       "not": { "required": [ "json", "form" ] }
     },
+    "happened_if": { "oneOf": [
+      { "$ref": "#/$defs/twin" },
+      { "type": "array", "minItems": 1, "items": { "$ref": "#/$defs/twin" } } ] },
+    "twin": { "oneOf": [
+      { "$ref": "#/$defs/text" },
+      { "type": "object", "additionalProperties": false, "required": [ "when", "then" ],
+        "properties": { "when": { "$ref": "#/$defs/text" }, "then": { "const": "settle" } } } ] },
     "key_at": { "type": "string",
       "pattern": "^(none|header:.+|(body|variables)#/.+|query[.].+|document@.+[(].+[)])$",
       "description": "Where an idempotency key is written that the backend de-duplicates by." },

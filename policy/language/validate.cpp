@@ -98,12 +98,20 @@ bool IsKnownOnlyFromAnswer(const Tool& tool, const Selector& selector) {
   return !tool.external_ref || is_answer(tool.external_ref->source);
 }
 
+// Also one that cannot be read.
+bool SaysMark(const PolicyBuilder& draft, std::size_t index) {
+  const YamlNode* const settle = draft.tool_nodes[index]->Find("settle");
+  return settle != nullptr && settle->Find("mark") != nullptr;
+}
+
 void CheckSettle(PolicyBuilder& draft, std::size_t index) {
   Tool& tool = draft.policy.tools[index];
   if (!tool.happened_if.empty() && !draft.HasSettle(index)) {
     draft.problems.Error(draft.ToolPlace(index, "happened_if"), draft.ToolKey(index, "happened_if"),
                          "somebody else's twin gives the same error, so `settle` must compare what "
-                         "is there, and there is none");
+                         "is there, and there is none: settle: { request: \"GET "
+                         "/orders?client_ref={body#/client_ref}\", happened: "
+                         "answer.body#/items/0/id }");
   }
   if (tool.settled_by) {
     CheckCaptures(draft, index, "settled_by", SelectorsOf(tool.settled_by->request));
@@ -118,7 +126,7 @@ void CheckSettle(PolicyBuilder& draft, std::size_t index) {
                                "} comes from the answer, and there is none when "
                                "the outcome is unknown; use {body#/pointer}, {path.name} or {key}");
     }
-    if (selector.source != Source::kKey || !HasMatch(tool) || tool.settle->mark.exists()) continue;
+    if (selector.source != Source::kKey || !HasMatch(tool) || SaysMark(draft, index)) continue;
     const Backend& backend = draft.policy.backends[tool.backend];
     if (!KeyRuleOf(tool, backend).at.exists()) {
       draft.problems.Warn(

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "policy/language/loader.h"
@@ -74,7 +75,7 @@ TEST(BeforeWordsTest, WhatIsWrongIsToldWithTheFix) {
       {"    before: { request: \"POST /i\", keep: body#/title }\n" + kUndo,
        "tools.t.before.request: is GET"},
       {"    before: { " + get + ", keep: answer.body#/title }\n" + kUndo,
-       "tools.t.before.keep: accepted: places in the body of its answer"},
+       "before.keep: did you mean 'body#/title'?; accepted: places in the body of its answer"},
       {"    before: { " + get + ", keep: header.ETag }\n" + kUndo, "accepted: places in the body"},
       {"    before: { " + get + ", keep: [ body#/a, body#/a ] }\n" + kUndo,
        "body#/a is named twice"},
@@ -133,6 +134,58 @@ TEST(BeforeWordsTest, WhatIsWrongIsToldWithTheFix) {
     EXPECT_THAT(ProblemsOf(loaded), HasSubstr(row.problem)) << row.words;
     EXPECT_THAT(ProblemsOf(loaded), HasSubstr("p.yaml:")) << row.words;
   }
+}
+
+TEST(BeforeWordsTest, WhatWouldOverwriteAForeignChangeIsWarnedOf) {
+  const std::string warning = "warning: tools.t.undo: puts back what was there before also where";
+  const std::string before = "    before: { request: \"GET /i/{path.id}\", keep: body#/a }\n";
+  const auto with = [&](const std::string& only_if, const std::string& match) {
+    return Load(Policy(before +
+                           "    undo: { request: \"PATCH /i/{path.id}\", json: { a: "
+                           "\"{before.body#/a}\" }" +
+                           only_if + " }\n",
+                       match + " b /issues/{id}"));
+  };
+  EXPECT_THAT(with("", "PATCH"), HasSubstr(warning));
+  EXPECT_THAT(with("", "PATCH"), HasSubstr("say only_if: unchanged, or only_if: always"));
+  EXPECT_THAT(with(", only_if: unchanged", "PATCH"), Not(HasSubstr(warning)));
+  EXPECT_THAT(with(", only_if: always", "PATCH"), Not(HasSubstr("tools.t.undo")));
+  EXPECT_THAT(with("", "DELETE"), Not(HasSubstr(warning))) << "nobody changes what is gone";
+  EXPECT_THAT(Load(Policy(before + "    undo: { request: \"POST /i/{path.id}/lists/"
+                                   "{before.body#/a}\" }\n")),
+              HasSubstr(warning));
+  EXPECT_THAT(Load(Policy(before + "    undo: { when: before.body#/a, request: \"POST /i/x\" }\n")),
+              Not(HasSubstr(warning)));
+}
+
+TEST(BeforeWordsTest, AMisspelledPlaceIsHeldAgainstWhatIsKept) {
+  const auto with = [](const std::string& undo, const std::string& keep = "[ body#/title ]") {
+    return Load(Policy("    before: { request: \"GET /i/{path.id}\", keep: " + keep +
+                       " }\n    undo: { request: \"PATCH /i/{path.id}\", only_if: unchanged, " +
+                       undo + " }\n"));
+  };
+  const std::string title = "json: { title: \"{before.body#/title}\" }";
+  const std::string told = with("json: { title: \"{before.body#/titel}\" }");
+  EXPECT_THAT(told, HasSubstr("{before.body#/titel}: before.keep does not name it, did you mean "
+                              "before.body#/title?"));
+  EXPECT_THAT(told, Not(HasSubstr("leaves")));
+  EXPECT_THAT(with("when: before.body#/titel, " + title),
+              HasSubstr("tools.t.undo: when: before.body#/titel: before.keep does not name it"));
+  EXPECT_THAT(with(title + ", leaves: title"), HasSubstr("did you mean 'body#/title'?"));
+  for (const std::string keep : {"title", "before.body#/title", "answer.body#/title"}) {
+    const std::string wrong = with(title, keep);
+    EXPECT_THAT(wrong, HasSubstr("before.keep: did you mean 'body#/title'?")) << keep;
+    EXPECT_THAT(wrong, Not(HasSubstr("does not name it"))) << keep;
+  }
+  EXPECT_THAT(with(title, "\"*\""), HasSubstr("did you mean 'body#'?"));
+  EXPECT_THAT(with(title, "body#/title, version: ETag"), HasSubstr("did you mean 'header.ETag'?"));
+  const std::string absent =
+      Load(Policy("    undo: { request: \"PATCH /i/{path.id}\", "
+                  "only_if: unchanged, json: { a: \"{before.body#/a}\", b: "
+                  "\"{before.body#/b}\" } }\n"));
+  EXPECT_EQ(std::count(absent.begin(), absent.end(), '\n'), 1) << absent;
+  EXPECT_THAT(Load(Policy("    before: \"GET /i/{path.id}\"\n" + kUndo)),
+              HasSubstr("a map is accepted here: { request: \"GET /issues/{path.id}\", keep:"));
 }
 
 TEST(BeforeWordsTest, AReplacementPutsBackTheWholeOrSaysThatTheRestStays) {

@@ -364,7 +364,7 @@ TEST(LoaderErrorsTest, TemplatesAreCheckedWhenTheyAreLoaded) {
       {WithTool("    undo: { request: POST /u, repeatable: maybe }\n"), "true, false, by_key"},
       {WithTool("    undo: { request: POST /u, body: x }\n"), "undo.body: unknown key"},
       {WithTool("    reason: r\n    settle: { request: \"POST /s\", happened: answer.status }\n"),
-       "tools.t.settle.request: a settle request is GET or HEAD"},  // T20
+       "tools.t.settle.request: is GET or HEAD"},  // T20
       {WithTool("    reason: r\n    settle: { request: GET /s }\n"), "settle.happened: is missing"},
       {WithTool("    reason: r\n    settle: { request: GET /s, happened: body#/id }\n"),
        "settle.happened: this looks at the answer"},
@@ -378,7 +378,7 @@ TEST(LoaderErrorsTest, TemplatesAreCheckedWhenTheyAreLoaded) {
       {WithTool("    reason: r\n    external_ref: key\n"),
        "external_ref: accepted: a place in the"},
       {WithTool("    reason: r\n    success_when: body#/ok == true\n"), "this looks at the answer"},
-      {WithTool("    reason: r\n    success_when: answer.status = 1\n"), "success_when: accepted"},
+      {WithTool("    reason: r\n    success_when: answer.status = 1\n"), "did you mean '=='?"},
       {WithTool("    approval: { by: a, when: answer.status == 1 }\n"),
        "only the request is known"},
       {WithTool("    reason: r\n    ignore: [ meta ]\n"), "ignore[0]: accepted: a JSON pointer"},

@@ -117,6 +117,100 @@ TEST(MisspelledTest, AProtocolThatIsNoneLeavesItsToolsAlone) {
   EXPECT_THAT(told, Not(HasSubstr("is no GraphQL server")));
 }
 
+TEST(MisspelledTest, APlaceIsToldInTheWordsOfItsMessage) {
+  const std::string base = "undo: none, reason: r, ";
+  const std::pair<std::string, std::string> rows[] = {
+      {"external_ref: answer.data#/make/id", "did you mean 'answer.body#/data/make/id'?"},
+      {"external_ref: answer.id", "did you mean 'answer.body#/id'?"},
+      {"external_ref: answer.headers.Location", "did you mean 'answer.header.Location'?"},
+      {"identity: variables#/id",
+       "did you mean 'body#/id'? (body# has a mutation's arguments, of a "
+       "backend with `protocol: graphql`;"},
+      {"identity: header:X-Ref", "did you mean 'header.X-Ref'?"},
+      {"identity: body#/a~b", "did you mean 'body#/a~0b'? (in a pointer ~0 stands for '~'"},
+      {"ignore: /a~b", "with ~0 for '~' and ~1 for '/' in a name"},
+      {"success_when: 200", "'200' is no condition, did you mean 'answer.status == 200'?"},
+      {"success_when: status == 200", "did you mean 'answer.status'?"},
+      {"success_when: body#/ok == true", "did you mean 'answer.body#/ok'?"},
+      {"success_when: answer.body#/ok = true", "'=' is none, did you mean '=='?"},
+      {"success_when: answer.body#/ok == yes", "did you mean 'answer.body#/ok == \"yes\"'?"},
+      {"deny: 'body#/a == 1 and body#/b == 2'", "several conditions are a list: [ 'body#/a"},
+      {"deny: true", "deny: accepted: a condition such as body#/amount > 1000"},
+      {"deny: { when: body#/a }", "deny: accepted: a condition such as body#/amount > 1000"},
+      {"not_executed: answer.body#/x", "conditions on the answer are `failed_when`"},
+      {"happened_if: 409", "did you mean 'answer.status == 409'?"},
+      {"approval: team", "a map is accepted here: { by: [ team-support ] }"},
+      {"settle: \"GET /t\"", "a map is accepted here: { request: "},
+  };
+  for (const auto& [words, problem] : rows) {
+    const std::string told = Load(WithWords(base + words));
+    EXPECT_THAT(told, HasSubstr(problem)) << words;
+    EXPECT_EQ(told.find("p.yaml:4:"), 0U) << told;
+  }
+}
+
+TEST(MisspelledTest, WhatNoCallCanHaveIsWarnedOf) {
+  const std::string base = "undo: none, settle: none, reason: r, ";
+  const std::string index = "an index of a list has no leading zero: items/0";
+  EXPECT_THAT(Load(WithWords(base + "identity: body#/items/00/id")), HasSubstr(index));
+  EXPECT_THAT(Load(WithWords(base + "external_ref: answer.body#/items/01")), HasSubstr(index));
+  EXPECT_THAT(Load(WithWords(base + "ignore: /items/00/at")), HasSubstr(index));
+  EXPECT_THAT(Load(WithWords(base + "identity: body#/items/0/id")), Not(HasSubstr(index)));
+  const std::string dash = Load(WithWords(base + "identity: body#/items/-/id"));
+  EXPECT_THAT(dash, HasSubstr("a pointer has names and indices alone"));
+  EXPECT_THAT(dash, Not(HasSubstr("happened"))) << "no identity is looked for in a list";
+}
+
+TEST(MisspelledTest, WordsOfAProtocolThatIsNotSpoken) {
+  const std::string told = "only a backend with `protocol: graphql` has variables";
+  const std::string base = "undo: none, reason: r, ";
+  EXPECT_THAT(Load(WithWords(base + "key_at: variables#/id")),
+              HasSubstr("p.yaml:4:64: error: tools.t.key_at: 'variables#/id': " + told));
+  EXPECT_THAT(Load("version: 1\nbackends: { b: { url: \"http://b\", key_at: variables#/id } }\n"),
+              HasSubstr(told));
+  EXPECT_THAT(Load(WithWords(base + "settle: { request: \"GET /t?k={key}\", happened: "
+                                    "answer.body#/id, mark: variables#/id }")),
+              HasSubstr(told));
+  EXPECT_THAT(Load("version: 1\nbackends: { g: { url: \"http://g/q\", protocol: graphql, key_at: "
+                   "variables#/id } }\n"),
+              Not(HasSubstr("error")));
+  const auto matched = [](const std::string& match) {
+    return Load(
+        "version: 1\nbackends: { g: { url: \"http://g/q\", protocol: graphql } }\n"
+        "tools: { t: { match: " +
+        match + ", effect: read } }\n");
+  };
+  EXPECT_THAT(matched("query g issues"),
+              HasSubstr("queries of a GraphQL server are reads and pass"));
+  EXPECT_THAT(matched("subscription g issues"), HasSubstr("leave this tool out"));
+  EXPECT_THAT(matched("Mutation g make"), HasSubstr("did you mean 'mutation'?"));
+  EXPECT_THAT(Load("version: 1\nbackends: { g: { url: \"http://g/q\", protocol: GraphQL } }\n"),
+              HasSubstr("did you mean 'graphql'?"));
+}
+
+TEST(MisspelledTest, OneMistakeOfAKeyIsOneError) {
+  const std::string base = "undo: none, settle: none, reason: r, ";
+  for (const std::string words :
+       {"key_form: guid", "key_lives: 24h", "key_lives: 24h, key_form: uuid",
+        "key_at: X-Key, key_lives: 24h", "key_att: header:X-Key, key_lives: 24h"}) {
+    const std::string told = Load(WithWords(base + words));
+    EXPECT_EQ(std::count(told.begin(), told.end(), '\n'), 1) << told;
+    EXPECT_THAT(told, Not(HasSubstr("key_header"))) << told;
+  }
+  EXPECT_THAT(Load(WithWords(base + "key_lives: 24h")),
+              HasSubstr("says how long the key at `key_at` is honoured, and there is none; say "
+                        "where it goes: key_at: header:Idempotency-Key"));
+  EXPECT_THAT(Load(WithWords("undo: none, reason: r, settled_by: { request: \"POST /j\", until: "
+                             "answer.body#/done }")),
+              Not(HasSubstr("settle request")));
+}
+
+TEST(MisspelledTest, ASecretIsKeptOutOfTheFile) {
+  EXPECT_THAT(Load("version: 1\nbackends: { b: { url: \"https://b\", credentials: { Authorization: "
+                   "\"Bearer x\" } } }\n"),
+              HasSubstr("{ file: /run/secrets/token, prefix: \"Bearer \" }: no secret stands"));
+}
+
 TEST(MisspelledTest, AGroupOfPodsThatIsMisspelledIsOneError) {
   const std::string told = Load(
       "version: 1\nledger: { url: \"postgres://u@db/x\", grup: a }\n"

@@ -50,6 +50,26 @@ TEST(SettleWordsTest, AnUndoIsChosenByState) {
   EXPECT_EQ(undos[1]->from_call, undos[0]->from_call);
 }
 
+TEST(SettleWordsTest, AnErrorOfATwinLeadsToTheProbe) {
+  const std::string settle = Settle("request: \"GET /t\", happened: answer.body#/id");
+  const std::string when = "'answer.body#/code == \"exists\"'";
+  for (const std::string& words : {when, "[ " + when + " ]", "{ when: " + when + ", then: settle }",
+                                   "[ { when: " + when + ", then: settle } ]"}) {
+    const auto loaded = Load(settle + ", happened_if: " + words);
+    ASSERT_EQ(ProblemsOf(loaded), "") << words;
+    ASSERT_EQ(loaded.policy->tools[0].happened_if.size(), 1U);
+    EXPECT_EQ(loaded.policy->tools[0].happened_if[0].left.name, "/code");
+  }
+  const std::string shape = "{ when: 'answer.body#/code == \"already_exists\"', then: settle }";
+  for (const std::string words :
+       {"{ if: answer.body#/a, then: settle }", "{ when: answer.body#/a }",
+        "{ when: [ answer.body#/a ], then: settle }", "[]", "[ [ answer.body#/a ] ]"}) {
+    EXPECT_THAT(ProblemsOf(Load(settle + ", happened_if: " + words)), HasSubstr(shape)) << words;
+  }
+  EXPECT_THAT(ProblemsOf(Load(settle + ", happened_if: { when: answer.body#/a, then: stop }")),
+              HasSubstr("tools.t.happened_if.then: not one of its values; accepted: settle"));
+}
+
 struct Row {
   std::string words, undo, problem;
 };

@@ -226,7 +226,7 @@ TEST(UndoTemplateTest, ASettleRequestChangesNothing) {  // T20
   for (const char* method : {"POST", "DELETE", "PUT", "OPTIONS"}) {
     EXPECT_THAT(ProblemsWith(std::string("undo: none, reason: r, settle: { request: \"") + method +
                              " /t\", happened: answer.body#/id }"),
-                HasSubstr("a settle request is GET or HEAD"))
+                HasSubstr("is GET or HEAD: it asks"))
         << method;
   }
   EXPECT_THAT(

@@ -165,7 +165,9 @@ std::expected<std::unique_ptr<PgConnection>, std::string> PgConnection::Connect(
   PGconn* const connection = opened->connection_.get();
   if (connection == nullptr || PQstatus(connection) != CONNECTION_OK) {
     const char* const why = connection == nullptr ? "no memory" : PQerrorMessage(connection);
-    return std::unexpected("the ledger's database cannot be reached: " + OneLine(why));
+    return std::unexpected("the ledger's database cannot be reached: " + OneLine(why) +
+                           "; see that it runs, and that --ledger or the policy's ledger.url has "
+                           "its host, port, database and user, and the password");
   }
   PQsetNoticeReceiver(connection, &PgConnection::OnNotice, opened.get());
   PQsetnonblocking(connection, 1);

@@ -18,21 +18,35 @@ bool LiesIn(std::string_view inner, std::string_view outer) {
   return inner.starts_with(outer) && (inner.size() == outer.size() || inner[outer.size()] == '/');
 }
 
+std::vector<Selector> PlacesOfBody(const RequestTemplate& request) {
+  RequestTemplate body;
+  body.json = request.json;
+  body.form = request.form;
+  return SelectorsOf(body);
+}
+
+// The kept place that was probably meant by one that is not kept; empty: none is near.
+std::string NearestKept(const Selector& place, const BeforeRule& rule) {
+  std::vector<std::string> pointers;
+  for (const Selector& kept : rule.keep) pointers.push_back(kept.name);
+  return NearestWord(place.name, pointers);
+}
+
 // Empty, or why the undo cannot have that place.
-std::string WhyNotKept(const Selector& place, const BeforeRule* rule) {
-  if (rule == nullptr) {
-    return "the tool has no `before` that would keep it: before: { request: \"GET "
-           "/issues/{path.id}\", "
-           "keep: [ body#/title ] }";
-  }
+std::string WhyNotKept(const Selector& place, const BeforeRule& rule) {
   if (place.source == Source::kBeforeHeader) {
-    const bool is_version = rule->version && rule->version->source == Source::kHeader &&
-                            EqualsIgnoreCase(rule->version->name, place.name);
-    return is_version ? "" : "only the field that before.version names is kept";
+    const bool is_field = rule.version && rule.version->source == Source::kHeader;
+    if (is_field && EqualsIgnoreCase(rule.version->name, place.name)) return {};
+    return "only the field that before.version names is kept" +
+           (is_field ? ", before.header." + rule.version->name
+                     : ": say version: header." + place.name);
   }
   const bool is_kept = std::ranges::any_of(
-      rule->keep, [&](const Selector& kept) { return LiesIn(place.name, kept.name); });
-  return is_kept ? "" : "before.keep does not name it; add body#" + place.name;
+      rule.keep, [&](const Selector& kept) { return LiesIn(place.name, kept.name); });
+  if (is_kept) return {};
+  const std::string meant = NearestKept(place, rule);
+  return "before.keep does not name it" +
+         (meant.empty() ? "; add body#" + place.name : ", did you mean before.body#" + meant + "?");
 }
 
 class BeforeChecks {
@@ -45,8 +59,11 @@ class BeforeChecks {
     const bool is_used = CheckUndoPlaces();
     if (!tool_.before) {
       // One that cannot be read has been reported.
-      if (tool_.undo && tool_.undo->only_if_unchanged && !draft_.ToolHas(index_, "before")) {
-        Error("undo", "only_if: unchanged compares with what `before` reads, and there is none");
+      if (tool_.undo && tool_.undo->only_if_unchanged && !has_told_absence_ &&
+          !draft_.ToolHas(index_, "before")) {
+        Error("undo",
+              "only_if: unchanged compares with what `before` reads, and there is none: before: { "
+              "request: \"GET /issues/{path.id}\", keep: [ body#/title ] }");
       }
       return;
     }
@@ -61,6 +78,7 @@ class BeforeChecks {
     for (const UndoRule* const one : UndosOf(tool_)) {
       CheckAllIsBack(*one);
       CheckPut(*one);
+      WarnAboutOverwriting(*one);
     }
     CheckRequest(routes);
     if (tool_.before->missing == BeforeMissing::kApprove && !tool_.approval) {
@@ -84,37 +102,57 @@ class BeforeChecks {
   bool CheckUndoPlaces() {
     if (!tool_.undo) return false;
     bool is_used = tool_.undo->only_if_unchanged;
-    const BeforeRule* const rule = tool_.before ? &*tool_.before : nullptr;
-    std::vector<Selector> places;
     for (const UndoRule* const undo : UndosOf(tool_)) {
-      std::ranges::move(SelectorsOf(undo->request), std::back_inserter(places));
-      for (const Condition& condition : undo->when) places.push_back(condition.left);
-    }
-    for (const Selector& place : places) {
-      if (!IsBefore(place)) continue;
-      is_used = true;
-      if (rule == nullptr && draft_.ToolHas(index_, "before")) continue;  // reported
-      if (const std::string why = WhyNotKept(place, rule); !why.empty()) {
-        Error("undo", "{" + place.text + "}: " + why);
+      for (const Selector& place : SelectorsOf(undo->request)) {
+        if (IsBefore(place)) is_used = true, CheckKept(place, "{" + place.text + "}");
+      }
+      // Conditions have no braces.
+      for (const Condition& condition : undo->when) {
+        if (!IsBefore(condition.left)) continue;
+        is_used = true;
+        CheckKept(condition.left, "when: " + condition.left.text);
       }
     }
     return is_used;
   }
 
+  void CheckKept(const Selector& place, const std::string& written) {
+    if (!tool_.before) {
+      if (has_told_absence_ || draft_.ToolHas(index_, "before")) return;  // reported
+      has_told_absence_ = true;
+      return Error("undo", written +
+                               ": the tool has no `before` that would keep it: before: { request: "
+                               "\"GET /issues/{path.id}\", keep: [ body#/title ] }");
+    }
+    if (!KnowsKept()) return;
+    if (const std::string why = WhyNotKept(place, *tool_.before); !why.empty()) {
+      Error("undo", written + ": " + why);
+    }
+  }
+
+  // Of a list with a mistake in it that is all that need be said.
+  bool KnowsKept() const {
+    return !tool_.before->keep.empty() &&
+           !draft_.problems.IsMisspelled(draft_.ToolKey(index_, "before") + ".keep");
+  }
+
   // One that puts back part of what is kept says that all is back.
   void CheckAllIsBack(const UndoRule& undo) {
-    RequestTemplate body;
-    body.json = undo.request.json;
-    body.form = undo.request.form;
-    const std::vector<Selector> places = SelectorsOf(body);
-    if (std::ranges::none_of(places, IsBefore)) return;
+    const std::vector<Selector> places = PlacesOfBody(undo.request);
+    const bool has_bad_leaves =
+        draft_.problems.IsMisspelled(draft_.ToolKey(index_, "undo") + ".leaves");
+    if (std::ranges::none_of(places, IsBefore) || !KnowsKept() || has_bad_leaves) return;
     for (const Selector& kept : tool_.before->keep) {
       const auto reads = [&](const Selector& place) {
         return place.source == Source::kBeforeBody && LiesIn(place.name, kept.name);
       };
       const bool is_left = std::ranges::any_of(
           undo.leaves, [&](const std::string& place) { return LiesIn(kept.name, place); });
-      if (is_left || std::ranges::any_of(SelectorsOf(undo.request), reads)) continue;
+      const bool is_meant = std::ranges::any_of(places, [&](const Selector& place) {
+        return place.source == Source::kBeforeBody && !WhyNotKept(place, *tool_.before).empty() &&
+               NearestKept(place, *tool_.before) == kept.name;
+      });
+      if (is_left || is_meant || std::ranges::any_of(SelectorsOf(undo.request), reads)) continue;
       Error("undo", "puts back only part of what before.keep names: " + kept.text +
                         " is missing; add \"{before." + kept.text +
                         "}\", or say leaves: " + kept.text);
@@ -154,16 +192,35 @@ class BeforeChecks {
                         : name + " is tool " + read->name + ", a write: it must only read");
   }
 
+  // Whatever it says: it is there, or wrong and reported.
+  bool SaysOnlyIf() const {
+    const YamlNode* undo = draft_.tool_nodes[index_]->Find("undo");
+    if (undo->kind == YamlNode::Kind::kList) undo = &undo->items.front();
+    return undo->Find("only_if") != nullptr;
+  }
+
+  // What was there before, over what somebody else has written since. What a DELETE took away,
+  // nobody can have changed.
+  void WarnAboutOverwriting(const UndoRule& undo) {
+    const bool is_deleted = tool_.methods == std::vector<std::string>{"DELETE"};
+    const auto is_value = [](const Selector& one) { return one.source == Source::kBeforeBody; };
+    if (undo.only_if_unchanged || SaysOnlyIf() || is_deleted ||
+        std::ranges::none_of(SelectorsOf(undo.request), is_value)) {
+      return;
+    }
+    draft_.problems.Warn(draft_.ToolPlace(index_, "undo"), draft_.ToolKey(index_, "undo"),
+                         "puts back what was there before also where somebody else has changed it "
+                         "since, and their change is lost; say only_if: unchanged, or only_if: "
+                         "always if that is meant");
+  }
+
   // A PUT replaces the whole: what it does not name is lost, ours, theirs and what was there
   // before.
   void CheckPut(const UndoRule& undo) {
     const RequestTemplate& request = undo.request;
     const bool is_put = request.method == "PUT" && (request.json || !request.form.empty());
     if (!is_put || undo.rest_stays || PutsBackWhole(request)) return;
-    RequestTemplate body;
-    body.json = request.json;
-    body.form = request.form;
-    if (std::ranges::none_of(SelectorsOf(body), IsBefore)) return;
+    if (std::ranges::none_of(PlacesOfBody(request), IsBefore)) return;
     Error(
         "undo",
         "is a PUT, which replaces all, and names only part: what else is there would be lost; put "
@@ -186,6 +243,7 @@ class BeforeChecks {
   PolicyBuilder& draft_;
   const std::size_t index_;
   const Tool& tool_;
+  bool has_told_absence_ = false;  // of `before`
 };
 
 }  // namespace

@@ -98,7 +98,8 @@ void CheckMethodAndKey(PolicyBuilder& draft, std::size_t index, const UndoRule& 
   };
   const KeyRule& rule = KeyRuleOfUndo(&undo, backend);
   if (undo.repeatable == Repeatable::kByKey && !rule.at.exists()) {
-    error("`repeatable: by_key` needs a backend with key_header; " + backend.name + " has none");
+    error("`repeatable: by_key` needs a backend with key_header or key_at; " + backend.name +
+          " has none; say false, or true if a second one does no harm");
   }
   if (undo.request.method == "GET" || undo.request.method == "HEAD") {
     error("a GET or HEAD takes nothing back");
@@ -112,7 +113,10 @@ void CheckMethodAndKey(PolicyBuilder& draft, std::size_t index, const UndoRule& 
   }
   CheckKeyInside(draft, index, undo.request, rule.at);
   if (undo.then_probe && !draft.HasSettle(index)) {
-    error("then_probe asks by the tool's `settle` whether the effect is gone, and there is none");
+    error(
+        "then_probe asks by the tool's `settle` whether the effect is gone, and there is none: "
+        "settle: { request: \"GET /orders?client_ref={body#/client_ref}\", happened: "
+        "answer.body#/items/0/id }");
   }
 }
 
