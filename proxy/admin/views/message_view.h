@@ -11,7 +11,7 @@ namespace recourse {
 
 // `headers`: pairs [name, value]; a value that carries credentials is `hidden` instead.
 void WriteFields(JsonObject& json, const Headers& headers, std::string_view hidden);
-// The target of a request, with `hidden` for the value of each query parameter that is a credential.
+// A request's target, with `hidden` for the value of each query parameter that is a credential.
 std::string ShownTarget(std::string_view target, std::string_view hidden);
 // `body`, or `body_base64` where it is no UTF-8.
 void WriteBody(JsonObject& json, std::string_view body);

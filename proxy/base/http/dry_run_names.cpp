@@ -31,8 +31,8 @@ std::string_view WithoutSigns(std::string_view name, NameRoom& room) {
 bool NamesDryRun(std::string_view name) {
   NameRoom room;
   const std::string_view plain = WithoutSigns(name, room);
-  return std::ranges::find(kDryRunWords, plain) != kDryRunWords.end() || plain.ends_with("dryrun") ||
-         plain.ends_with("validateonly");
+  return std::ranges::find(kDryRunWords, plain) != kDryRunWords.end() ||
+         plain.ends_with("dryrun") || plain.ends_with("validateonly");
 }
 
 }  // namespace recourse
