@@ -43,6 +43,12 @@ def desk(browser, recourse):
     running.is_clean()
 
 
+def check_rows(browser):
+    """No value that is missing is shown as a word of the language."""
+    shown = browser.text(".rows")
+    assert shown and not re.search(r"\b(null|undefined|NaN)\b", shown), shown
+
+
 # --- logging in --------------------------------------------------------------------------------
 
 
@@ -104,6 +110,20 @@ def test_an_operation_appears_while_it_runs_and_changes_when_it_ends(desk, brows
     double.open_gate("ui-live")
     browser.wait(f'{row}:has-text("Success")')
     caller.join(WAIT_MAX)
+    check_rows(browser)
+
+
+def test_a_flow_that_moves_shows_no_missing_value(desk, browser, agent):
+    desk.log_in("#/activity?show=flows")
+    browser.wait(LIST)
+    agent.does("orders", "payments")
+    row = f'.row:has-text("{agent.flow}")'
+    browser.wait(row)
+    check_rows(browser)
+    agent.breaks()
+    agent.await_undone()
+    browser.wait(f'{row}:has-text("Undone")')
+    check_rows(browser)
 
 
 def test_the_list_is_filtered_by_tool_state_and_trace(desk, browser, agent):

@@ -1,7 +1,7 @@
 // A list of any length with a bounded number of elements: rows of one height, of which only those
 // in view, and some around them, exist.
 
-import { h } from "/ui/dom.js";
+import { h, replace } from "/ui/dom.js";
 import { idFrom } from "/ui/ids.js";
 
 const AROUND = 8;
@@ -80,7 +80,7 @@ export class VirtualList {
   place(row, at, height) {
     let one = this.shown.get(row.id);
     if (one && one.row !== row) {
-      one.element.replaceChildren(...this.render(row));
+      replace(one.element, this.render(row));
       one.row = row;
     }
     if (!one) {
