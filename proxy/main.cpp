@@ -472,6 +472,7 @@ int main(int argc, char** argv) {
     std::cerr << "recourse: " << unknown << "\n";
     return recourse::kExitUsage;
   }
+  recourse::ForgetVariablesOfOthers(app, argc, argv);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -44,4 +44,16 @@ inline void AddPod(CLI::App& command, std::string& pod) {
   command.add_option("--pod", pod, "Only what this pod wrote last, of a shared ledger");
 }
 
+// Commands share what their options set, and CLI11 reads the variables of every command, chosen or
+// not: another one's variable would come after the flag that was given. Call before `app` parses
+// `argv`, which is that of main.
+inline void ForgetVariablesOfOthers(CLI::App& app, int argc, char** argv) {
+  for (CLI::App* command : app.get_subcommands({})) {
+    const bool is_chosen = argc > 1 && command->get_name() == argv[1];
+    if (is_chosen && command->get_subcommands({}).empty()) continue;
+    for (CLI::Option* option : command->get_options({})) option->envname("");
+    ForgetVariablesOfOthers(*command, is_chosen ? argc - 1 : 0, argv + 1);
+  }
+}
+
 }  // namespace recourse

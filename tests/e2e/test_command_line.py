@@ -5,6 +5,7 @@ import os
 import pty
 import re
 import select
+import shlex
 import shutil
 import signal
 import subprocess
@@ -279,6 +280,75 @@ def test_policy_explain_says_as_json_what_a_running_process_says(double, tmp_pat
         assert said.returncode == 0, said
         asked = running.admin("GET", "/policy/explain?call=POST+shop+/orders/1")
         assert json.loads(said.stdout) == asked and asked["lines"]
+
+
+# --- variables of the environment ----------------------------------------------------------------
+
+
+def variables_of(*path):
+    """The variables of one command, and the options that they stand for, as its help has them."""
+    shown = run_cli(*path, "--help").stdout
+    found = re.findall(r"^ +(?:-\w,)?(--[a-z-]+)(?:(?!^ +-).)*?\(Env:(\w+)\)", shown, re.M | re.S)
+    return {variable: option for option, variable in found}
+
+
+@pytest.fixture(scope="module")
+def shared_variables(script):
+    """{variable: [(command, option), ...]} of all that more than one command has."""
+    users = {}
+    for path in commands_below(script):
+        for variable, option in variables_of(*path).items():
+            users.setdefault(variable, []).append((path, option))
+    return {variable: of for variable, of in users.items() if len(of) > 1}
+
+
+# No value of any of them, whatever it takes; as a path it is nowhere.
+NO_VALUE = "/nowhere/variable"
+
+
+def example_of(path):
+    """The arguments of the example that the command's help ends with."""
+    found = re.search(r"Example:\n  recourse (.*)\n", run_cli(*path, "--help").stdout)
+    return shlex.split(found[1].partition(">")[0])
+
+
+def test_no_command_reads_the_variables_of_others(shared_variables):
+    assert {"RECOURSE_DATA", "RECOURSE_POLICY", "RECOURSE_ADMIN", "RECOURSE_ADMIN_TOKEN_FILE",
+            "RECOURSE_LEDGER", "RECOURSE_THREADS", "RECOURSE_OPERATORS"} <= set(shared_variables)
+    everything = dict.fromkeys(shared_variables, NO_VALUE)
+    ended = run_cli("version", env=everything)
+    assert ended.returncode == 0, ended
+    own = variables_of("status")
+    others = {name: value for name, value in everything.items() if name not in own}
+    ended = run_cli("status", "--admin", "127.0.0.1:1", env=others)
+    assert ended.returncode == 1 and "127.0.0.1:1" in ended.stderr, ended
+
+
+def test_a_flag_wins_over_its_variable_in_every_command_that_asks_a_process(shared_variables):
+    asking = [path for path, _ in shared_variables["RECOURSE_ADMIN"]
+              if path[0] not in ("run", "steward", "doctor")]  # fmt: skip
+    assert len(asking) > 20
+    for path in asking:
+        with_flag = run_cli(*example_of(path), "--admin-token-file", "/nowhere/flag",
+                            env={"RECOURSE_ADMIN_TOKEN_FILE": NO_VALUE})  # fmt: skip
+        assert "/nowhere/flag" in with_flag.stderr, (path, with_flag)
+        without = run_cli(*example_of(path), env={"RECOURSE_ADMIN_TOKEN_FILE": NO_VALUE})
+        assert NO_VALUE in without.stderr, (path, without)
+
+
+@pytest.mark.parametrize("command", ["run", "steward"])
+def test_a_flag_wins_over_the_variable_of_a_process(command, tmp_path):
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("version: 1\nnonsense: 1\n")
+    ended = run_cli(command, "--policy", bad, "--data", tmp_path / "flag",
+                    env={"RECOURSE_POLICY": NO_VALUE, "RECOURSE_DATA": NO_VALUE})  # fmt: skip
+    assert ended.returncode == 3 and str(bad) in ended.stderr and NO_VALUE not in ended.stderr
+
+
+def test_the_ledger_of_the_flag_is_used(double, tmp_path):
+    other = tmp_path / "variable"
+    with Staffed(tmp_path, standard(double), env={"RECOURSE_DATA": str(other)}) as running:
+        assert (running.data / "data.mdb").exists() and not other.exists()
 
 
 # --- exit codes ----------------------------------------------------------------------------------
