@@ -71,9 +71,11 @@ Task<std::optional<FlowState>> StepUndoer::UndoNext(FlowState state) {
     entry->passed.push_back(step->operation);
     co_return co_await tools_.records.Get(state.number);
   }
+  std::string_view why = outcome.reason;
+  const std::string named = event->tool + ": ";
+  if (why.starts_with(named)) why.remove_prefix(named.size());
   co_return co_await tools_.records.Park(
-      state,
-      fmt::format("step {} ({}): {}", PrintRowId(step->operation), event->tool, outcome.reason));
+      state, fmt::format("step {} ({}): {}", PrintRowId(step->operation), event->tool, why));
 }
 
 // Its effect needs no undo; `story` is what the flow tells of that beside why it broke.

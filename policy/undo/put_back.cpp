@@ -265,11 +265,36 @@ bool MaySet(const UndoRule& rule, const std::string& place) {
                              [&](const auto& field) { return TokenOf(field.first) == place; });
 }
 
+namespace {
+
+// As Render says it.
+constexpr std::string_view kValueMissing = "a value is missing";
+
+// Of a value that is missing `Render` cannot say which one it is.
+std::string WhyNotMade(const Tool& tool, const CallValues& values, const Json* state,
+                       std::string_view why) {
+  CallValues known = values;
+  if (known.answer_body == nullptr) known.answer_body = state;
+  const auto chosen = ChooseUndo(tool, known);
+  if (why != kValueMissing || !chosen) return std::string(why);
+  for (const Selector& place : SelectorsOf(UndosOf(tool)[*chosen]->request)) {
+    const std::optional<Json> value = Select(place, values);
+    if (value && value->kind != Json::Kind::kNull) continue;
+    if (place.source != Source::kExternalRef || !tool.external_ref) {
+      return '{' + place.text + "}: there is no such value";
+    }
+    return '{' + place.text + "}: there is nothing at " + tool.external_ref->text;
+  }
+  return std::string(why);
+}
+
+}  // namespace
+
 std::expected<RenderedRequest, std::string> MakeUndo(const Tool& tool, const CallValues& values,
                                                      const std::vector<std::string>& set,
                                                      const Json* state) {
   auto undo = RenderUndo(tool, values, state);
-  if (!undo) return std::unexpected(std::string(undo.error().detail()));
+  if (!undo) return std::unexpected(WhyNotMade(tool, values, state, undo.error().detail()));
   const UndoRule* const rule = UndoOf(&tool, *undo);
   if (rule == nullptr || !PutsBack(tool, *rule)) return std::move(*undo);
   const auto left = LeftBehind(tool, *rule, *undo, set);

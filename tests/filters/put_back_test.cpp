@@ -55,6 +55,19 @@ struct Row {
   std::string words, body, expected;
 };
 
+TEST(PutBackTest, AValueThatIsMissingIsNamed) {
+  const std::string words = R"(    match: POST b /i
+    external_ref: answer.body#/ID
+    undo: { request: "DELETE /i/{external_ref}", repeatable: true }
+)";
+  EXPECT_EQ(Undo(words, "{}"), "{external_ref}: there is nothing at answer.body#/ID");
+  const std::string other = R"(    match: POST b /i
+    undo: { request: "DELETE /i/{body#/name}", repeatable: true }
+)";
+  EXPECT_EQ(Undo(other, "{}"), "{body#/name}: there is no such value");
+  EXPECT_EQ(Undo(other, R"({"name":"a"})"), "made");
+}
+
 TEST(PutBackTest, APatchIsUndoneWhereItsUndoNamesAllThatItSets) {
   const std::string base = "it would not put back body#/base, which the call sets";
   const Row rows[] = {
