@@ -277,7 +277,7 @@ std::optional<UndoVerdict> JudgeState(const Event& step, const std::expected<Sna
   verdict.is_refused = true;
   verdict.detail = WhatChanged(step.state->ours, *now) +
                    " since: a retry restores what was there before it over that, to keep it "
-                   "resolve the step";
+                   "resolve the step `--as not-needed`";
   verdict.found = *now;
   return verdict;
 }

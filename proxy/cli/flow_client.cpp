@@ -109,6 +109,10 @@ std::string UndoWords(const Json& step) {
   if (does != "send") return "nothing to undo";
   const std::string attempts = Printable(step, "undo_attempts");
   if (attempts == "0") return "can be undone";
+  if (step.Find("changed_since") != nullptr && Printable(step, "undo_phase") == "REJECTED") {
+    const bool was_sent = step.Find("undo_said") != nullptr;  // on condition
+    return was_sent ? "undo refused: changed since" : "undo not sent: changed since";
+  }
   return "undo " + Printable(step, "undo_phase") + " after " + attempts +
          (attempts == "1" ? " try" : " tries");
 }
@@ -190,9 +194,9 @@ void PrintPreview(std::ostream& out, const Json& preview) {
 }
 
 // What comes next, after an order was taken.
-std::string_view Outlook(std::string_view phase) {
+std::string Outlook(std::string_view phase, const std::string& number) {
   if (phase == "BREAKING" || phase == "UNDOING") {
-    return "; it is being undone, see: recourse flows show";
+    return "; it is being undone, see: recourse flows show " + number;
   }
   return phase == "COMMITTED" ? "; what was done stays" : "";
 }
@@ -362,7 +366,8 @@ int OrderFlow(const ApiClient& client, const FlowOrderArguments& order, std::ost
            out, err);
   if (!flow) return flow.error();
   const std::string phase = Printable(*flow, "phase");
-  out << "flow " << Printable(*flow, "number") << " is " << phase << Outlook(phase) << "\n";
+  out << "flow " << Printable(*flow, "number") << " is " << phase
+      << Outlook(phase, Printable(*flow, "number")) << "\n";
   return kExitOk;
 }
 

@@ -202,6 +202,8 @@ def test_what_somebody_else_has_changed_is_not_overwritten_and_shown(machine, tr
     ]  # fmt: skip
     shown = machine.flows("show", trace)
     assert '"Theirs"' in shown and '"New"' in shown and "before" in shown
+    assert "undo not sent: changed since" in shown and "REJECTED" not in shown
+    assert "`--as not-needed`" in flow["reason"]
 
 
 def test_a_human_restores_over_what_he_was_shown_and_over_nothing_else(machine, tracker):
