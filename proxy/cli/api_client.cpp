@@ -412,6 +412,14 @@ int ExportLedger(const ApiClient& client, const ExportQuery& query, std::ostream
 
 int AcceptLedger(const ApiClient& client, const std::string& reason, std::ostream& out,
                  std::ostream& err) {
+  const auto before = Call(client, "GET", "/ledger");
+  if (!before) return Fail(err, before.error());
+  const auto ledger = ParseJson(*before);
+  if (ledger && Printable(*ledger, "restored") == "false") {
+    out << (client.json ? *before : std::string("nothing to accept: new writes are let through"))
+        << "\n";
+    return kExitOk;
+  }
   const std::string body = ObjectText([&](JsonObject& json) { json.Text("reason", reason); });
   const auto text = Call(client, {"POST", "/ledger/accept", {}, body});
   if (!text) return Fail(err, text.error());
@@ -442,6 +450,9 @@ int VerifyLedger(const ApiClient& client, std::ostream& out, std::ostream& err) 
 
 int BackupLedger(const ApiClient& client, const std::string& path, std::ostream& out,
                  std::ostream& err) {
+  if (::access(path.c_str(), F_OK) == 0) {
+    return Fail(err, path + " is there already: name a new file, or move that one away");
+  }
   const auto prepared = PrepareAdminCall(client, {"POST", "/ledger/backup", {}, {}});
   if (!prepared) return Fail(err, prepared.error());
   const std::string part = path + ".part";

@@ -61,7 +61,7 @@ constexpr std::pair<std::string_view, std::string_view> kExamples[] = {
     {"ledger migrate", "--ledger postgres://recourse@db.svc/recourse"},
     {"ledger grant", "--ledger postgres://owner@db.svc/recourse --role shop --as pod --group shop"},
     {"ledger import", "/var/lib/recourse --to postgres://recourse@db.svc/recourse --group shop"},
-    {"ledger accept", "--admin 127.0.0.1:19081 --admin-token-file token"},
+    {"ledger accept", "--reason \"no call since the backup, ticket 812\""},
     {"ledger export", "--format ndjson > ledger.ndjson"},
     {"ledger new-key", "k2"},
     {"ledger backup", "ledger.mdb"},

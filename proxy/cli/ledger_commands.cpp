@@ -1,5 +1,7 @@
 #include "proxy/cli/ledger_commands.h"
 
+#include <fmt/format.h>
+
 #include <iostream>
 #include <memory>
 #include <utility>
@@ -157,6 +159,14 @@ void AddLedger(CLI::App& app, const ApiClient& client,
       "A file of --ledger-head-file: the ledger must still hold the head that it signs");
   verify->add_option("--head-key", args->head_key, "Public key of that head, PEM")->needs(head);
   OfRows(*verify, *args)->excludes(head);
+  // Whoever names one is told what to do; help does not show it.
+  verify->add_option("directory", args->directory)->group("")->check([](const std::string& name) {
+    return fmt::format(
+        "'{}' is not taken: verify asks a running process (--admin), or a shared "
+        "ledger (--ledger). For a stopped directory start one on it: recourse run "
+        "--data {} --policy FILE",
+        name, name);
+  });
   CLI::App* status = command("status", "Say how full and how old it is", [args, &client] {
     return args->shared.ledger.empty() ? ShowLedger(client, std::cout, std::cerr)
                                        : ShowSharedLedger(args->shared, std::cout, std::cerr);
@@ -166,7 +176,8 @@ void AddLedger(CLI::App& app, const ApiClient& client,
   CLI::App* accept = command(
       "accept", "Let new writes through after a restore: you know what was done since the backup",
       [args, &client] { return Accept(client, *args); });
-  accept->add_option("--reason", args->reason, "What you know of it; kept in the ledger");
+  accept->add_option("--reason", args->reason, "What you know of it; kept in the ledger")
+      ->required();
   CLI::Option* const of = OfDatabase(*accept, *args);
   accept->add_option("--group", args->group, "Whose writes, as in the policy")->needs(of);
   accept->add_flag("--all-groups", args->all_groups, "Those of every group of the database")
@@ -191,7 +202,7 @@ void AddLedger(CLI::App& app, const ApiClient& client,
   key->callback([args, &exit_code] { exit_code = PrintNewKey(args->key_id); });
   command("backup", "Copy the running ledger into a file and check the copy",
           [args, &client] { return BackupLedger(client, args->backup_path, std::cout, std::cerr); })
-      ->add_option("file", args->backup_path, "Where to put it; replaced in one step")
+      ->add_option("file", args->backup_path, "Where to put it; not there yet")
       ->required();
 }
 

@@ -160,7 +160,7 @@ std::string WritesOf(const Json& ledger) {
   }
   if (Printable(ledger, "restored") == "true") {
     return "refused: restored from a backup, and what was done after it is not remembered; see to "
-           "that, then run: recourse ledger accept";
+           "that, then run: recourse ledger accept --reason TEXT";
   }
   if (Printable(ledger, "full") == "true") return "refused: there is no room for another operation";
   if (Printable(ledger, "index_failing") == "true") {

@@ -1,6 +1,7 @@
 """A backup is a consistent copy made under load; what is restored from it starts and remembers."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -39,6 +40,7 @@ def check_quarantine(process, double, write):
     accepted; restarts do not change it."""
     for _ in range(2):
         assert "the ledger was restored from a backup" in process.stderr()
+        assert re.search(r'"written":"20\d\d-\d\d-\d\dT[\d:]+Z"', process.stderr())
         assert "refused: restored from a backup" in process.cli("ledger", "status").stdout
         refused = send(process, write)
         assert refused.status == 503 and refused.json()["type"].endswith("/log-restored")
@@ -47,8 +49,11 @@ def check_quarantine(process, double, write):
         assert "recourse_store_restored 1" in process.probe("/metrics")[1]
         process.kill()
         process.start()
-    accepted = process.cli("ledger", "accept")
-    assert accepted.returncode == 0, accepted.stderr
+    assert "--reason" in process.cli("ledger", "accept").stderr
+    accepted = process.cli("ledger", "accept", "--reason", "nothing was done since")
+    assert accepted.returncode == 0 and "ok: new writes" in accepted.stdout, accepted
+    again = process.cli("ledger", "accept", "--reason", "once more")
+    assert again.returncode == 0 and "nothing to accept" in again.stdout, again
     assert send(process, write).status == 201
     process.kill()
     process.start()
@@ -80,6 +85,7 @@ def test_a_backup_under_load_is_consistent_and_can_be_restored(double, tmp_path,
                 before = dict(answers)
                 late, copies = time.monotonic() + WAIT_MAX, []
                 while len(copies) < 4 or (len(answers) == len(before) and time.monotonic() < late):
+                    backup.unlink(missing_ok=True)
                     copies.append(process.cli("ledger", "backup", backup))
                 after = len(answers)
             finally:
@@ -106,6 +112,15 @@ def test_a_backup_under_load_is_consistent_and_can_be_restored(double, tmp_path,
             assert len(double.effects(write.path)) == 1
         check_quarantine(restored, double, Write(f"/plain/{token}-since", TRACE))
         assert restored.stop() == 0
+
+
+def test_a_backup_takes_the_place_of_no_file(double, tmp_path, token):
+    kept = tmp_path / "kept.mdb"
+    kept.write_text("of yesterday")
+    with Recourse(tmp_path, standard(double)) as process:
+        refused = process.cli("ledger", "backup", kept)
+        assert refused.returncode == 1 and "is there already" in refused.stderr, refused
+    assert kept.read_text() == "of yesterday" and not list(tmp_path.glob("*.part"))
 
 
 def test_a_restore_with_another_secret_is_refused(double, tmp_path, token):

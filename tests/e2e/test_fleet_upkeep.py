@@ -150,7 +150,9 @@ def test_after_a_restore_nobody_begins_anything_until_it_is_accepted(
         assert "ok: new writes" in ledger(
             "accept", fresh, "--all-groups", "--reason", "looked at the shop"
         )
-        assert "nothing to accept" in ledger("accept", fresh, "--all-groups")
+        assert "nothing to accept" in ledger(
+            "accept", fresh, "--all-groups", "--reason", "once more"
+        )
         for pod in (pods.a, pods.b):
             write(pod, f"/notes/{token}-{pod.port}", f"{token}d")
         assert not json.loads(ledger("status", fresh))["restored"]

@@ -1,8 +1,11 @@
 #include "filters/ledger/lmdb/open.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cstdint>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -125,14 +128,21 @@ Done CheckIndexIsNotAhead(LedgerDirectory& directory, LmdbEventLog& log, ColdInd
   return NoteRestored(directory, log);
 }
 
+// "1767225600000" as "2026-01-01T00:00:00Z".
+std::string DateOf(const std::string& unix_ms) {
+  std::int64_t ms = 0;
+  std::from_chars(unix_ms.data(), unix_ms.data() + unix_ms.size(), ms);
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(static_cast<std::time_t>(ms / 1000)));
+}
+
 void WarnOfRestore(const std::string& restored) {
   Log(LogLevel::kWarn,
       "the ledger was restored from a backup, or lost its newest rows: what was done after them is "
       "not remembered, and would be done again by a repeat; new writes are refused until somebody "
       "has accepted that",
       {{"last_row", restored.substr(0, restored.find(' '))},
-       {"written_unix_ms", restored.substr(restored.find(' ') + 1)},
-       {"do", "find out what was done since, then run: recourse ledger accept"}});
+       {"written", DateOf(restored.substr(restored.find(' ') + 1))},
+       {"do", "find out what was done since, then run: recourse ledger accept --reason TEXT"}});
 }
 
 Done SealIdentity(LedgerDirectory& directory, LmdbEventLog& log) {

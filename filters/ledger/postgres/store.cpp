@@ -96,7 +96,7 @@ std::optional<bool> CheckEnd(PgConnection& connection, const OwnEnd& own, const 
       "remembered, and would be done again by a repeat; new writes are refused until somebody has "
       "accepted that",
       {{"last_row", PrintRowId(own.head)},
-       {"do", "find out what was done since, then run: recourse ledger accept"}});
+       {"do", "find out what was done since, then run: recourse ledger accept --reason TEXT"}});
   return false;
 }
 
