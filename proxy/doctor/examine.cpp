@@ -200,14 +200,20 @@ Check LookAtPolicy(const Setup& setup, const LoadedPolicy& loaded) {
   if (is_bad) check.verdict = Check::Verdict::kBad;
   if (!is_bad && !problems.empty()) check.verdict = Check::Verdict::kDoubt;
   if (problems.empty()) {
-    check.found = fmt::format("version {}, mode {}, {} backends, {} tools", loaded.policy->version,
-                              loaded.policy->mode == Mode::kObserve ? "observe" : "enforce",
-                              loaded.policy->backends.size(), loaded.policy->tools.size());
+    check.found =
+        fmt::format("version {}, mode {}, {} backend{}, {} tool{}", loaded.policy->version,
+                    loaded.policy->mode == Mode::kObserve ? "observe" : "enforce",
+                    loaded.policy->backends.size(), loaded.policy->backends.size() == 1 ? "" : "s",
+                    loaded.policy->tools.size(), loaded.policy->tools.size() == 1 ? "" : "s");
   } else {
     check.found = fmt::format("{} problem{}, the first: {}", problems.size(),
                               problems.size() == 1 ? "" : "s", problems.front().ToString());
-    check.mend = fmt::format("recourse policy check {}{}", setup.policy,
-                             setup.operators.empty() ? "" : " --operators " + setup.operators);
+    const bool lacks_operators = loaded.ok() && setup.operators.empty() && !of_operators.empty();
+    check.mend =
+        lacks_operators
+            ? std::string("name the operators file: --operators FILE")
+            : fmt::format("recourse policy check {}{}", setup.policy,
+                          setup.operators.empty() ? "" : " --operators " + setup.operators);
   }
   return check;
 }

@@ -468,8 +468,7 @@ void Runtime::Exit() {
 int RunProxy(const Config& given, const DrillOverrides* rehearsal) {
   BlockSignals();
   KeepMemoryPrivate();
-  Config config = given;
-  config.bounds = FittedToMachine(given.bounds);
+  const Config config = FittedToMachine(given);
   ::mallopt(M_MMAP_THRESHOLD, static_cast<int>(limits::kOwnPagesFromBytes));
   // Outlives the handlers below: threads that run already read it until the process has ended.
   const SystemClock system_clock;
@@ -478,6 +477,7 @@ int RunProxy(const Config& given, const DrillOverrides* rehearsal) {
     // Never destroyed: Exit() ends the process while coroutines are still suspended.
     auto* const runtime = new Runtime(config, clock, rehearsal);
     runtime->Start(rehearsal);
+    WarnOfFewFiles(given.bounds, config.bounds);
     runtime->WaitForEnd();
     runtime->Drain();
     runtime->Exit();

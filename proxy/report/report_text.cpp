@@ -30,6 +30,11 @@ std::int64_t Milliseconds(const Json& object, std::string_view name) {
   return number;
 }
 
+// "1 repeat", "2 repeats"
+std::string Counted(std::uint64_t count, std::string_view what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
 // Columns as wide as they must be; the last one is never padded.
 class Table {
  public:
@@ -91,17 +96,19 @@ std::string Summary(const Json& report) {
   if (Number(report, "calls") == 0) {
     return out + "The ledger has no writes in this time.\n";
   }
-  out += fmt::format("{} writes were sent: {}\n", Number(report, "calls"),
-                     CountsText(report, "outcomes"));
+  out += fmt::format("{} {} sent: {}\n", Counted(Number(report, "calls"), "write"),
+                     Number(report, "calls") == 1 ? "was" : "were", CountsText(report, "outcomes"));
   if (is_observing) {
     out += fmt::format("Enforce would have said: {}\n", CountsText(report, "verdicts"));
   }
   if (!is_observing) {
-    out += fmt::format("Not among them: {} repeats that were answered from the ledger since {}\n",
-                       Number(report, "replays"), ScalarText(report, "unlisted_reads_since"));
+    out += fmt::format("Not among them: {} that {} answered from the ledger since {}\n",
+                       Counted(Number(report, "replays"), "repeat"),
+                       Number(report, "replays") == 1 ? "was" : "were",
+                       ScalarText(report, "unlisted_reads_since"));
   }
-  out += fmt::format("{} repeats, {} of them took effect twice, {} perhaps\n",
-                     Number(report, "repeats"), Number(report, "double_effects"),
+  out += fmt::format("{}, {} of them took effect twice, {} perhaps\n",
+                     Counted(Number(report, "repeats"), "repeat"), Number(report, "double_effects"),
                      Number(report, "possible_double_effects"));
   return out;
 }

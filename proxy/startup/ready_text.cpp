@@ -23,7 +23,7 @@ std::string ReadyText(const Config& config, const Policy& policy, const Listener
   std::string out = fmt::format(
       "recourse {} is ready\n"
       "  mode      {}\n"
-      "  policy    {}, version {}: {} backends, {} tools\n"
+      "  policy    {}, version {}: {} backend{}, {} tool{}\n"
       "  {:<10}{}\n"
       "  page      {}/\n"
       "  probes    {}/ready, /live, /metrics\n",
@@ -31,7 +31,8 @@ std::string ReadyText(const Config& config, const Policy& policy, const Listener
       policy.mode == Mode::kObserve ? "observe: nothing is held back, `recourse report` says what "
                                       "enforcing would have done"
                                     : "enforce",
-      config.policy, policy.version, policy.backends.size(), policy.tools.size(),
+      config.policy, policy.version, policy.backends.size(), policy.backends.size() == 1 ? "" : "s",
+      policy.tools.size(), policy.tools.size() == 1 ? "" : "s",
       config.listen.empty() ? "steward" : "agents",
       config.listen.empty() ? "no agent calls it" : Url(listeners.agents, !config.tls_cert.empty()),
       Url(listeners.admin, !config.admin_tls_cert.empty()), Url(listeners.probes, false));

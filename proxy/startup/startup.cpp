@@ -137,10 +137,7 @@ std::size_t FitToFiles(std::size_t connections_max) {
   // Ledger, loops and listeners have some 33; backends need some as well.
   const std::size_t own = std::min<std::size_t>(48, files.rlim_max / 2);
   const std::size_t fit = std::min<std::size_t>(files.rlim_max / 4 * 3, files.rlim_max - own);
-  if (fit >= connections_max) return connections_max;
-  Log(LogLevel::kWarn, "fewer connections than --connections-max: raise the limit of open files",
-      {{"files", std::to_string(files.rlim_max)}, {"connections", std::to_string(fit)}});
-  return fit;
+  return std::min(fit, connections_max);
 }
 
 }  // namespace
@@ -363,10 +360,17 @@ void BlockSignals() {
   ::signal(SIGXFSZ, SIG_IGN);
 }
 
-ClientBounds FittedToMachine(ClientBounds bounds) {
+Config FittedToMachine(Config config) {
+  ClientBounds& bounds = config.bounds;
   bounds.connections_max = FitToFiles(bounds.connections_max);
   if (bounds.call_memory_bytes == 0) bounds.call_memory_bytes = CallMemoryFor(MemoryLimit());
-  return bounds;
+  return config;
+}
+
+void WarnOfFewFiles(const ClientBounds& wanted, const ClientBounds& fitted) {
+  if (fitted.connections_max >= wanted.connections_max) return;
+  Log(LogLevel::kWarn, "fewer connections than --connections-max: raise the limit of open files",
+      {{"connections", std::to_string(fitted.connections_max)}});
 }
 
 }  // namespace recourse

@@ -114,6 +114,7 @@ void BlockSignals();
 // A shell's usual limit of 1,024 files would be the real bound of connections. A quarter of the
 // files is left for backends; who comes then is told so, instead of waiting in the listener's
 // queue. What calls may hold follows from the memory of the process, unless it is given.
-ClientBounds FittedToMachine(ClientBounds bounds);
+Config FittedToMachine(Config config);
+void WarnOfFewFiles(const ClientBounds& wanted, const ClientBounds& fitted);
 
 }  // namespace recourse

@@ -192,6 +192,21 @@ def test_a_policy_with_errors_is_bad_and_leads_to_the_check(tmp_path):
     assert names["policy"]["mend"] == f"recourse policy check {policy}"
 
 
+def test_whoever_names_no_operators_is_told_to_name_the_file(double, tmp_path):
+    policy = tmp_path / "policy.yaml"
+    tool = """\
+  mail.send:
+    match: POST shop /mail/{token}
+    effect: write
+    undo: none
+    approval: { by: [ finance ], expires: 10m, hold: 0s }
+"""
+    policy.write_text(standard(double, extra_tools=tool))
+    names = {one["name"]: one for one in doctor("--policy", policy)[1].values()}
+    assert "nobody can approve" in names["policy"]["found"]
+    assert names["policy"]["mend"] == "name the operators file: --operators FILE"
+
+
 def test_people_get_lines_and_no_colours_in_a_pipe(recourse):
     told = run_cli("doctor", "--policy", recourse.policy_path, *ports_of(recourse), env=NO_PROXY)
     assert told.stdout.startswith(f"doubt       policy {recourse.policy_path}: ")

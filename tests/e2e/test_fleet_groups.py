@@ -297,7 +297,9 @@ TABLES = ("ledger", "stream", "operation", "intent", "flow", "event", "work", "s
 
 def test_a_restore_is_accepted_by_each_group_for_itself(double, postgres, agent, tmp_path, token):
     url = postgres.ledger()
-    accept = lambda *words: run_cli("ledger", "accept", "--ledger", url, *words)
+    accept = lambda *words: run_cli(
+        "ledger", "accept", "--ledger", url, "--reason", "looked", *words
+    )  # fmt: skip
     each = lambda sql: postgres.sql(url, "; ".join(sql.format(table) for table in TABLES))
     with Groups(tmp_path, double, url, agent) as groups:
         both = (groups.a, groups.b)
@@ -313,7 +315,7 @@ def test_a_restore_is_accepted_by_each_group_for_itself(double, postgres, agent,
         assert (whose := accept()).returncode == 2 and "--all-groups" in whose.stderr, whose
         assert accept("--group", GROUPS[0], "--all-groups").returncode == 2
         assert (other := accept("--group", "shop/other")).returncode != 0, other
-        done = accept("--group", GROUPS[0], "--reason", "looked")
+        done = accept("--group", GROUPS[0])
         assert done.returncode == 0 and "other groups have not" in done.stdout, done
         for path in ("c", "d"):
             send(groups.a, "POST", f"/notes/{token}-{path}", token)

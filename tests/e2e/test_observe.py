@@ -106,7 +106,7 @@ def test_a_repeat_is_executed_again_and_reported_with_the_time_between(fresh, do
     assert told["verdicts"] == {"fresh": 1, "would_replay": 1}
 
     text = fresh.cli("report", "--since", "1h").stdout
-    assert "1 repeats, 1 of them took effect twice" in text
+    assert "1 repeat, 1 of them took effect twice" in text
     from_the_start = fresh.cli("report").stdout
     assert from_the_start.startswith("Recourse report, mode observe, the beginning to 2")
     assert "answered from the ledger are not among them" not in text

@@ -241,7 +241,7 @@ TEST_F(ReportTest, TextAndJsonSayTheSame) {
   const std::string table = ReportText(*json);
   for (const char* part :
        {"mode observe, A to B", "2 writes were sent: SUCCEEDED 2",
-        "1 repeats, 1 of them took effect twice, 0 perhaps", "1.2 s / 1.2 s / 1.2 s",
+        "1 repeat, 1 of them took effect twice, 0 perhaps", "1.2 s / 1.2 s / 1.2 s",
         "would_replay 1", "3 after 1, trace t1", "shop     read    GET     /x    4",
         "shop     read    GET     /y    3      denied: no \"tool\"",
         "orders.create  header.x-user-id  2",

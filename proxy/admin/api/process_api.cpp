@@ -118,7 +118,8 @@ HttpResponse ProcessApi::Status() const {
       JsonObject of_policy(json.Value("policy"));
       of_policy.Text("version", policy->version);
       of_policy.Text("path", parts_.reloader.path());
-      of_policy.Text("last_reload", NameOf(parts_.reloader.last().result));
+      const ReloadReport last = parts_.reloader.last();
+      of_policy.Text("last_reload", last.trigger == "start" ? "none" : NameOf(last.result));
     }
     json.Number("agents_port", work.agents_port);
     json.Number("connections", work.connections);
