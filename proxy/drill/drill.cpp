@@ -55,6 +55,7 @@ class Director {
   void Take(const DrillCrew::Ended& ended);
   void PlanKills(const DrillRow& first);
   void TellProgress();
+  void TellFlow(std::size_t flow);
   std::string PathOf(std::size_t row) const {
     return fmt::format("{}/run-{}", stage_.directory(), row);
   }
@@ -115,6 +116,17 @@ void Director::TellProgress() {
   err_ << fmt::format("\r{} of {} runs", done_, findings_.rows.size()) << std::flush;
 }
 
+void Director::TellFlow(std::size_t flow) {
+  if (!options_.tell_flows) return;
+  std::size_t runs = 0;
+  for (const DrillRow& row : findings_.rows) {
+    if (row.flow == flow && !row.was_run) return;
+    runs += row.flow == flow ? 1 : 0;
+  }
+  err_ << fmt::format("{}: {} runs are done\n", findings_.plan.flows[flow].name, runs)
+       << std::flush;
+}
+
 void Director::Run() {
   const MonoTime start = clock_.Now();
   const MonoTime end = start + options_.timeout;
@@ -132,6 +144,7 @@ void Director::Run() {
     if (const auto ended = crew_.Next(limits::kDrillLook * 10)) {
       Take(*ended);
       TellProgress();
+      TellFlow(findings_.rows[ended->run].flow);
     }
   }
   if (options_.tell_progress) err_ << "\r" << std::string(30, ' ') << "\r" << std::flush;

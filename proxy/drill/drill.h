@@ -22,6 +22,7 @@ struct DrillOptions {
   Ambiguities doubts{};
   bool json = false;
   bool tell_progress = false;  // on `err`
+  bool tell_flows = false;     // the same for a file: a line for each flow that is through
 };
 
 inline constexpr int kExitDrillBroken = 1;

@@ -68,6 +68,7 @@ void AddDrill(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   drill->callback([options, &exit_code] {
     options->tell_progress = ::isatty(STDERR_FILENO) == 1;
+    options->tell_flows = !options->tell_progress;
     exit_code = RunDrill(*options, std::cout, std::cerr);
   });
 }

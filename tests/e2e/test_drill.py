@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 import signal
 import subprocess
 
@@ -212,6 +213,7 @@ def test_an_update_is_put_back_and_keys_in_bodies_are_known_again(tmp_path):
     assert ("payments.create is refused, which breaks the flow", "UNDONE", 1, 1) in ends, ends
     assert ("every step succeeds", "COMMITTED", 2, 0) in ends, ends
     assert "not played" not in done.stderr
+    assert re.search(r"^.+: \d+ runs are done$", done.stderr, re.M), done.stderr
 
 
 def test_a_claim_of_the_policy_that_is_false_breaks_the_promise(tmp_path):
