@@ -222,6 +222,20 @@ TEST(UndoTemplateTest, AnAmountThatTheCallAskedForAndTheAnswerNamesIsWarnedAbout
               ::testing::Not(HasSubstr(warning)));
 }
 
+TEST(UndoTemplateTest, APathThatNothingElseHasIsWarnedAboutWhereNotFoundMeansUndone) {
+  const std::string warning = "is it spelled so?";
+  EXPECT_THAT(ProblemsWith(R"(undo: { request: "DELETE /tt/{external_ref}", done: [ 2xx, 404 ] })"),
+              HasSubstr("has 'tt', and with 404 in `done`"));
+  for (const char* good :
+       {R"(undo: { request: "DELETE /t/{external_ref}", done: [ 2xx, 404 ] })",
+        R"(undo: { request: "DELETE /u/{external_ref}", done: [ 2xx, 404 ] })",
+        R"(undo: { request: "DELETE /tt/{external_ref}" })",
+        R"(undo: { request: "DELETE /tt/{external_ref}", done: [ 404 ] }, settle: )"
+        R"({ request: "GET /tt?k={key}", happened: answer.body#/id })"}) {
+    EXPECT_THAT(ProblemsWith(good), ::testing::Not(HasSubstr(warning))) << good;
+  }
+}
+
 TEST(UndoTemplateTest, ASettleRequestChangesNothing) {  // T20
   for (const char* method : {"POST", "DELETE", "PUT", "OPTIONS"}) {
     EXPECT_THAT(ProblemsWith(std::string("undo: none, reason: r, settle: { request: \"") + method +

@@ -243,6 +243,54 @@ void WarnAboutTwoSources(PolicyBuilder& draft, std::size_t index, const UndoRule
   }
 }
 
+// A segment that is the same for every call; empty: it has a value.
+std::string FixedSegment(const RequestTemplate::Text& segment) {
+  std::string literal;
+  for (const auto& piece : segment) {
+    if (piece.selector) return {};
+    literal += piece.literal;
+  }
+  return literal;
+}
+
+// "/v1/orders/{external_ref}": orders.
+std::string CollectionOf(const RequestTemplate& request) {
+  std::string collection, last;
+  for (const auto& segment : request.path) {
+    if (const std::string fixed = FixedSegment(segment); !fixed.empty()) {
+      last = fixed;
+    } else {
+      collection = last;
+    }
+  }
+  return collection;
+}
+
+bool HasSegment(std::string_view path, std::string_view segment) {
+  return (std::string(path) + '/').contains('/' + std::string(segment) + '/');
+}
+
+// A backend says 404 of a misspelled path too, and the undo would be over with nothing undone.
+void WarnAboutMisspelledPath(PolicyBuilder& draft, std::size_t index, const UndoRule& undo) {
+  const Tool& tool = draft.policy.tools[index];
+  const std::string collection = CollectionOf(undo.request);
+  if (!undo.done.Contains(404) || undo.then_probe || !undo.request.calls.empty()) return;
+  if (collection.empty() || tool.is_named()) return;
+  const bool is_known = std::ranges::any_of(draft.policy.tools, [&](const Tool& other) {
+    return other.backend == tool.backend &&
+           std::ranges::any_of(other.patterns, [&](const std::string& pattern) {
+             return HasSegment(pattern, collection);
+           });
+  });
+  const bool is_read = (tool.settle && HasSegment(SamplePath(tool.settle->request), collection)) ||
+                       (tool.before && HasSegment(SamplePath(tool.before->request), collection));
+  if (is_known || is_read) return;
+  draft.problems.Warn(draft.ToolPlace(index, "undo"), draft.ToolKey(index, "undo") + ".request",
+                      "no path of a tool, of `settle` or of `before` has '" + collection +
+                          "', and with 404 in `done` a misspelled path would pass for undone; is "
+                          "it spelled so?");
+}
+
 }  // namespace
 
 std::string SamplePath(const RequestTemplate& request) {
@@ -266,6 +314,7 @@ void CheckUndo(PolicyBuilder& draft, const RouteTable& routes, std::size_t index
     if (undo->settled_by) CheckSettledBy(draft, index, *undo->settled_by);
     WarnAboutSettledCredentials(draft, index, *undo);
     WarnAboutTwoSources(draft, index, *undo);
+    WarnAboutMisspelledPath(draft, index, *undo);
   }
   CheckUndoWindow(draft, index);
 }
