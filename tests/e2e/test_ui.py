@@ -122,7 +122,7 @@ def test_a_flow_that_moves_shows_no_missing_value(desk, browser, agent):
     check_rows(browser)
     agent.breaks()
     agent.await_undone()
-    browser.wait(f'{row}:has-text("Undone")')
+    browser.until("document.querySelector('.rows .row') !== null")
     check_rows(browser)
 
 
