@@ -20,7 +20,6 @@ void ReadScope(MapReader& map, Tool& tool) {
 }
 
 void ReadIgnore(MapReader& map, Tool& tool) {
-  using Source = Selector::Source;
   for (const LocatedText& item : map.Texts("ignore")) {
     std::string_view pointer = item.text;
     for (const std::string_view prefix : {"request.", "body", "#"}) {
@@ -33,7 +32,8 @@ void ReadIgnore(MapReader& map, Tool& tool) {
                                (is_escape ? ", with ~0 for '~' and ~1 for '/' in a name" : ""));
       continue;
     }
-    WarnAboutPointer(item, {Source::kBody, std::string(pointer), item.text}, map.problems());
+    const Selector place{Selector::Source::kBody, std::string(pointer), item.text};
+    WarnAboutPointer(item, place, map.problems());
     tool.ignore.emplace_back(pointer);
   }
 }

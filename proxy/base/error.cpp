@@ -149,8 +149,8 @@ constexpr std::array<ErrorFacts, kErrorCodeCount> kFacts{{
      "it stands. It was not made again. If yours is another intent, name it with Recourse-Intent.",
      "An equal call of the same trace, session or key came with other credentials, or before an "
      "upgrade. The answer's `outcome` is that call's.",
-     "Let agents that act for several users name their calls, or begin a trace for each. A renewed "
-     "token needs nothing."},
+     "Let agents that act for several users name their calls, or begin a trace for each. Renewed "
+     "tokens of verified callers need nothing."},
     {409, "suspected-duplicate", "Probably a repeat", "not_executed", false, "http_request_denied",
      "The call was not executed because it looks like a repeat that a human must judge.",
      "It looks like a repeat that a human is to judge (`ask`), and the tool names nobody.",

@@ -59,14 +59,14 @@ constexpr PgStatement kUnlistedWork{
     " WHERE NOT EXISTS (SELECT 1 FROM work w WHERE w.grp = $4::text AND w.kind = p.kind"
     " AND w.stream = o.op_stream AND w.number = o.op_number) LIMIT 1"};
 
-std::string IdIn(const PgRows& rows, int column) {
-  return PrintRowId(PackRowId({.stream = static_cast<std::uint32_t>(rows.Int(0, column)),
-                               .number = rows.Number(0, column + 1)}));
-}
-
 std::uint64_t FirstOf(const PgRows& rows) { return rows.size() == 0 ? 0 : rows.Number(0, 0); }
 
 }  // namespace
+
+std::string RowIdIn(const PgRows& rows, int column) {
+  return PrintRowId(PackRowId({.stream = static_cast<std::uint32_t>(rows.Int(0, column)),
+                               .number = rows.Number(0, column + 1)}));
+}
 
 std::expected<std::string, std::string> CheckPgFlowsAndWork(PgReader& reader) {
   struct Check {
@@ -79,17 +79,18 @@ std::expected<std::string, std::string> CheckPgFlowsAndWork(PgReader& reader) {
          return fmt::format(
              "flow {}: row {}, which the table `flow` names, is not there, or is "
              "none of a flow",
-             IdIn(found, 0), IdIn(found, 2));
+             RowIdIn(found, 0), RowIdIn(found, 2));
        }},
       {kStrayWork,
        [](const PgRows& found) {
          const bool is_flow = found.Int(0, 2) == static_cast<int>(WorkKind::kFlow);
          return fmt::format("{} {}: the table `work` has it, and it does not wait",
-                            is_flow ? "flow" : "operation", IdIn(found, 0));
+                            is_flow ? "flow" : "operation", RowIdIn(found, 0));
        }},
       {kFlowsWithoutWork,
        [](const PgRows& found) {
-         return fmt::format("flow {} waits, and the table `work` does not have it", IdIn(found, 0));
+         return fmt::format("flow {} waits, and the table `work` does not have it",
+                            RowIdIn(found, 0));
        }},
   };
   for (const Check& check : kAll) {

@@ -8,10 +8,14 @@
 #include <vector>
 
 #include "filters/ledger/model/flow.h"
+#include "filters/ledger/postgres/pg_values.h"
 #include "filters/ledger/postgres/reader.h"
 #include "filters/ledger/rows/row_codec.h"
 
 namespace recourse {
+
+// Of the first row: stream and number at `column` and behind it, as people read them.
+std::string RowIdIn(const PgRows& rows, int column);
 
 // What no stream alone can tell: that the rows which a flow names are there, that what waits is
 // listed as work, and that nothing else is. As CheckPgTables.

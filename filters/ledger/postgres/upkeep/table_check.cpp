@@ -82,11 +82,6 @@ constexpr PgStatement kMissingIntents{
     "$5::text), 0)"
     " AND (i.intent IS NULL OR i.place < w.least) ORDER BY w.place LIMIT 1"};
 
-std::string IdIn(const PgRows& rows, int column) {
-  return PrintRowId(PackRowId({.stream = static_cast<std::uint32_t>(rows.Int(0, column)),
-                               .number = rows.Number(0, column + 1)}));
-}
-
 // What each says of the first row that it finds.
 struct TableCheck {
   const PgStatement& statement;
@@ -105,26 +100,27 @@ constexpr TableCheck kChecks[] = {
     {kLostOperations,
      [](const PgRows& found) {
        return fmt::format("operation {}: its last row {} is not there, or says something else",
-                          IdIn(found, 0), IdIn(found, 2));
+                          RowIdIn(found, 0), RowIdIn(found, 2));
      }},
     {kUnlistedOperations,
      [](const PgRows& found) {
        if (found.Int(0, 4) == 0) {
          return fmt::format("operation {}: the table `operation` does not know of its row {}",
-                            IdIn(found, 0), IdIn(found, 2));
+                            RowIdIn(found, 0), RowIdIn(found, 2));
        }
        return fmt::format(
            "operation {}, which row {} tells of: the table `operation` does not"
            " have it",
-           IdIn(found, 0), IdIn(found, 2));
+           RowIdIn(found, 0), RowIdIn(found, 2));
      }},
     {kLostIntents,
      [](const PgRows& found) {
-       return fmt::format("row {}, which the table `intent` names, is not there", IdIn(found, 0));
+       return fmt::format("row {}, which the table `intent` names, is not there",
+                          RowIdIn(found, 0));
      }},
     {kWrongIntents,
      [](const PgRows& found) {
-       return fmt::format("row {} is not what the table `intent` names it for", IdIn(found, 0));
+       return fmt::format("row {} is not what the table `intent` names it for", RowIdIn(found, 0));
      }},
 };
 
