@@ -350,8 +350,9 @@ Standing StandingOf(const KeyInputs& inputs) {
             CallMark(inputs.secret, inputs.backend, inputs.body, tenants, arguments));
     if (!inputs.tool.ignore.empty()) arguments.clear();
   }
-  AddActions(inputs, std::move(arguments), stands);
+  // What the policy says comes first: what does not fit into a row is cut off.
   AddTools(inputs, stands);
+  AddActions(inputs, std::move(arguments), stands);
   AddUndoMarks(inputs, stands);
   AddWhole(inputs, stands);
   if (stands.kind == WriteKind::kPatch) AddMembers(inputs, stands);

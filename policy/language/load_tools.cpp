@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "policy/language/load_rules.h"
@@ -6,6 +8,9 @@
 
 namespace recourse {
 namespace {
+
+// Of what else ends an answer a row has room for, beside these.
+constexpr std::size_t kSupersedingMax = 6;
 
 void ReadScope(MapReader& map, Tool& tool) {
   const auto text = map.Text("scope");
@@ -66,6 +71,13 @@ void ReadKeyWords(MapReader& map, Tool& tool) {
   for (const LocatedText& item : map.Texts("superseded_by")) {
     if (item.text == "others") {
       tool.superseded_by_others = true;
+    } else if (tool.superseded_by.size() == kSupersedingMax) {
+      map.problems().Error(
+          item.place, item.key,
+          fmt::format("at most {} tools: a row of the ledger has no room for more; "
+                      "`others` stands for all writes on its path",
+                      kSupersedingMax));
+      break;
     } else {
       tool.superseded_by.push_back({.name = item.text, .captures = {}});
     }

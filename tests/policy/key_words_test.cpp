@@ -80,6 +80,8 @@ TEST(KeyWordsTest, AToolSaysWhoseWritesEndItsAnswers) {
   EXPECT_TRUE(tool.superseded_by[1].captures.empty());
   EXPECT_TRUE(loaded.policy->tools[1].supersedes_others);
   EXPECT_FALSE(tool.supersedes_others);
+  EXPECT_THAT(ProblemsOf(load("[ reset, reset, reset, reset, reset, reset, wipe ]")),
+              HasSubstr("at most 6 tools"));
   EXPECT_THAT(ProblemsOf(load("reste")), HasSubstr("no tool is called reste; accepted: names of"));
   EXPECT_THAT(ProblemsOf(load("look")), HasSubstr("look is a read, which changes nothing"));
   EXPECT_THAT(ProblemsOf(load("set")), HasSubstr("say others if it sets a state"));
