@@ -288,7 +288,7 @@ class FewFiles(Recourse):
 def test_d04_a_low_limit_of_files_is_a_limit_of_connections(double, tmp_path):
     """Who comes too late is told so; nobody waits in a queue that is never served."""
     with FewFiles(tmp_path, standard(double), PATIENT) as running, contextlib.ExitStack() as stack:
-        assert "raise the limit of open files" in running.stderr()
+        wait_until(lambda: "raise the limit of open files" in running.stderr())
         kept = busy(stack, running.port, 80)
         for _ in range(30):
             with rawhttp.Connection(running.port) as late:
