@@ -34,6 +34,20 @@ constexpr int kVerbsMax = 2;
 constexpr std::size_t kUndoMembersMax = 4;
 constexpr int kTakenOnStatus = 202;
 
+// Parameters that say nothing of what a write is about. Fewer than IsPrincipalParameter knows: what
+// may be an argument (`session`) may narrow a DELETE, and rows of earlier versions know these.
+constexpr std::string_view kPlainCredentials[] = {"api_key",       "apikey",
+                                                  "api-key",       "key",
+                                                  "access_token",  "token",
+                                                  "auth",          "sig",
+                                                  "signature",     "x-amz-signature",
+                                                  "auth_token",    "oauth_token",
+                                                  "private_token", "x-amz-security-token"};
+
+bool IsPlainCredential(std::string_view name) {
+  return std::ranges::find(kPlainCredentials, ToLower(name)) != std::end(kPlainCredentials);
+}
+
 // As text; empty: there are none, as in the marks of earlier versions.
 std::string TextOf(std::uint64_t tenants) {
   if (tenants == 0) return {};
@@ -232,7 +246,7 @@ std::string OneSpelling(std::string_view path) {
 // The path of a call that has a query, without it.
 std::optional<Mark> WholeOf(const KeyInputs& inputs, std::uint64_t tenants) {
   const bool has_query = std::ranges::any_of(
-      inputs.query, [](const auto& pair) { return !IsPrincipalParameter(pair.first); });
+      inputs.query, [](const auto& pair) { return !IsPlainCredential(pair.first); });
   if (!has_query || !inputs.body.call_name.empty()) return std::nullopt;
   return MarkOf(ResourceOf(inputs.secret, inputs.backend, inputs.path, {}, tenants));
 }
@@ -306,7 +320,7 @@ Digest ResourceOf(const HmacKey& secret, const std::string& backend, std::string
     spelled = OneSpelling(path);
     path = spelled;
   }
-  std::erase_if(query, [](const auto& pair) { return IsPrincipalParameter(pair.first); });
+  std::erase_if(query, [](const auto& pair) { return IsPlainCredential(pair.first); });
   std::ranges::sort(query);
   std::string text;
   for (const auto& [name, value] : query) {

@@ -268,6 +268,7 @@ def test_another_users_delete_leaves_a_doubt(proxy, double, token):
 
 ACCEPTED = ["read", {"send": "HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n"}]
 DOUBTFUL = [
+    ("?session=12", b"", {}, None),
     ("", {"only": ["drafts"]}, {}, None),
     ("?dry_run=true", b"", {}, None),
     ("?force=1", b"", {}, None),
