@@ -10,7 +10,7 @@ readonly FUZZ_CORPUS=tests/fuzz/corpus
 # Runs pytest over tests/e2e; what a sanitizer has to say goes to files beside the results.
 # e2e PRESET JUNIT_FILE [PYTEST_ARGUMENT...]
 e2e() {
-  local preset=$1 junit=$2 set=() files=(tests/e2e)
+  local preset=$1 junit=$2 set=() files=(tests/e2e) program=$PWD/build/$1/recourse
   shift 2
   local report=log_path=$PWD/build/$preset/results/sanitizer
   case $preset in
@@ -18,6 +18,11 @@ e2e() {
       set=(RECOURSE_E2E_PATIENCE="$SANITIZED_PATIENCE" ASAN_OPTIONS="$report"
         TSAN_OPTIONS="$report" UBSAN_OPTIONS="$report:print_stacktrace=1")
       mapfile -t files < <(sed '/^#/d; s|^|tests/e2e/|' tests/e2e/sanitized.txt)
+      ;;
+    arm64)
+      set=(RECOURSE_E2E_PATIENCE="$SANITIZED_PATIENCE")
+      mapfile -t files < <(sed '/^#/d; s|^|tests/e2e/|' tests/e2e/arm64.txt)
+      program=$PWD/build/arm64/run/recourse
       ;;
     coverage)
       set=(LLVM_PROFILE_FILE="$PWD/build/coverage/profiles/%m%c")
@@ -28,7 +33,7 @@ e2e() {
   esac
   # What one process compiles all workers read: it takes longer than any of them works on it.
   set=(-u PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX="$PWD/build/pycache"
-    RECOURSE_BIN="$PWD/build/$preset/recourse" "${set[@]}")
+    RECOURSE_BIN="$program" "${set[@]}")
   env "${set[@]}" "$PYTHON" -m pytest "${files[@]}" --collect-only -q -p no:cacheprovider \
     >/dev/null || true
   timeout --foreground --signal=INT --kill-after=30s "$E2E_SECONDS_MAX" \
@@ -239,6 +244,22 @@ cmd_kube() {
   build dev recourse
   exec env PYTHONDONTWRITEBYTECODE=1 RECOURSE_BIN="$PWD/build/dev/recourse" \
     "$PYTHON" tests/kube "$@"
+}
+
+# The program as one that runs here: qemu carries out its instructions and gives its calls to the
+# kernel. A file that is mapped takes from it as much memory as it may grow to.
+cmd_arm64() {
+  install_packages "${BUILD_PACKAGES[@]}" "${DEMO_PACKAGES[@]}" "${TEST_PACKAGES[@]}" \
+    "${ARM64_PACKAGES[@]}"
+  unpack_arm64_root
+  build arm64 recourse
+  local runner=$PWD/build/arm64/run/recourse results=$PWD/build/arm64/results code=0
+  mkdir -p "${runner%/*}" "$results"
+  printf '#!/bin/sh\nexec qemu-aarch64-static -E "RECOURSE_LEDGER_MAX=%s" -L "%s" "%s" "$@"\n' \
+    "\${RECOURSE_LEDGER_MAX:-1GiB}" "$PWD/$ARM64_ROOT" "$PWD/build/arm64/recourse" >"$runner"
+  chmod 755 "$runner"
+  step "end-to-end tests (arm64)" e2e arm64 "$results/e2e.xml" || code=$?
+  "$PYTHON" tests/count_results.py --seconds "$SECONDS" "$results/e2e.xml=$code"
 }
 
 # Processes are killed in these tests, so each counts into a file that it maps, and many into one.
