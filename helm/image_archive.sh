@@ -9,12 +9,14 @@ set -euo pipefail
 ROOT=$(realpath "${1:?which root?}")
 FILE=$(realpath -m "${2:?to which file?}")
 DOCKERFILE=$(dirname "$(realpath "${BASH_SOURCE[0]}")")/Dockerfile
-VERSION=$("$ROOT/usr/bin/recourse" --version)
-VERSION=${VERSION#recourse }
+# Said by the root's own lists, since its programs may be those of another processor.
+VERSION=$(sed -n 's/^ "name": "recourse-\(.*\)",$/\1/p' "$ROOT/usr/share/sbom/recourse.spdx.json")
+ARCHITECTURE=$(awk '$1 == "Architecture:" && $2 != "all" { print $2; exit }' \
+  "$ROOT/var/lib/dpkg/status")
 WORK=$(mktemp -d)
 CREATED=$(date -u -d "@${SOURCE_DATE_EPOCH:-0}" +%FT%TZ)
-PLATFORM="\"architecture\": \"$(dpkg --print-architecture)\", \"os\": \"linux\""
-readonly ROOT FILE DOCKERFILE VERSION WORK CREATED PLATFORM
+PLATFORM="\"architecture\": \"$ARCHITECTURE\", \"os\": \"linux\""
+readonly ROOT FILE DOCKERFILE VERSION ARCHITECTURE WORK CREATED PLATFORM
 readonly OCI=application/vnd.oci.image
 readonly DATA=var/lib/recourse  # the one directory that its user owns
 trap 'rm -rf "$WORK"' EXIT

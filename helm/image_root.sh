@@ -3,10 +3,14 @@
 # both, the CAs of the web, and what tells scanners of all that: the status of its Debian packages,
 # and a list (SBOM). No shell, no package manager.
 #
-# usage: image_root.sh BINARY ROOT    (on Debian, with nftables, ca-certificates and llvm-19)
+# usage: image_root.sh BINARY ROOT [SYSTEM]    (on Debian, with nftables, ca-certificates, llvm-19)
+# SYSTEM: a Debian for arm64 to take from (proxy/package/arm64_root.sh) instead of this one.
 set -euo pipefail
 
 readonly BINARY=${1:?which binary?} ROOT=${2:?which directory?}
+SYSTEM=${3:+$(realpath "$3")}
+readonly SYSTEM RUNNER=(${SYSTEM:+qemu-aarch64-static -L "$SYSTEM"})
+readonly DPKG=(dpkg-query --admindir="$SYSTEM/var/lib/dpkg")
 readonly USER_ID=19080
 readonly CAS=/etc/ssl/certs/ca-certificates.crt
 readonly SBOM=/usr/share/sbom/recourse.spdx.json
@@ -28,8 +32,9 @@ taken=()  # files of packages
 take() {
   local file=$1
   mkdir -p "$ROOT$(dirname "$file")"
-  cp -L "$file" "$ROOT$file"
-  taken+=("$(readlink -f "$file")")
+  cp -L "$SYSTEM$file" "$ROOT$file"
+  file=$(readlink -f "$SYSTEM$file")
+  taken+=("${file#"$SYSTEM"}")
 }
 
 # The Debian packages of the files, asked for at once: dpkg reads all its lists for each question.
@@ -39,7 +44,7 @@ find_packages() {
   local -A package_of=()
   while IFS=: read -r package path; do
     package_of[${path##* }]=$package
-  done < <(dpkg-query -S "${taken[@]}" "${taken[@]#/usr}" "${taken[@]/#//usr}" 2>/dev/null)
+  done < <("${DPKG[@]}" -S "${taken[@]}" "${taken[@]#/usr}" "${taken[@]/#//usr}" 2>/dev/null)
   for path in "${taken[@]}"; do
     package=${package_of[$path]:-${package_of[${path#/usr}]:-${package_of[/usr$path]:-}}}
     if [[ -z $package ]]; then fail "no package has $path"; fi
@@ -47,12 +52,13 @@ find_packages() {
   done
 }
 
-# take_libraries PROGRAM: with the loader, which ldd lists too.
+# take_libraries PROGRAM: with the loader, which lists itself too when it is asked as ldd does.
 take_libraries() {
   local library
   while read -r library; do
     if [[ ! -e $ROOT$library ]]; then take "$library"; fi
-  done < <(ldd "$1" | awk '$2 == "=>" && $3 ~ /^\// { print $3 } $1 ~ /^\// { print $1 }')
+  done < <(LD_TRACE_LOADED_OBJECTS=1 "${RUNNER[@]}" "$1" |
+    awk '$2 == "=>" && $3 ~ /^\// { print $3 } $1 ~ /^\// { print $1 }')
 }
 
 make_tree() {
@@ -67,8 +73,8 @@ make_tree() {
 }
 
 take_trust() {
-  [[ -e $CAS ]] || fail "$CAS is missing: apt-get install ca-certificates"
-  cp -L "$CAS" "$ROOT$CAS"
+  [[ -e $SYSTEM$CAS ]] || fail "$CAS is missing: apt-get install ca-certificates"
+  cp -L "$SYSTEM$CAS" "$ROOT$CAS"
   packages[ca-certificates]=1
   ln -s "$CAS" "$ROOT/usr/lib/ssl/cert.pem"  # where OpenSSL looks
   take /etc/ssl/openssl.cnf
@@ -79,7 +85,7 @@ take_licenses() {
   local name
   for name in "${!packages[@]}"; do
     mkdir -p "$ROOT/usr/share/doc/$name"
-    cp -L "/usr/share/doc/$name/copyright" "$ROOT/usr/share/doc/$name/"
+    cp -L "$SYSTEM/usr/share/doc/$name/copyright" "$ROOT/usr/share/doc/$name/"
   done
   mkdir -p "$ROOT/usr/share/doc/recourse"
   cp "$(dirname "${BASH_SOURCE[0]}")/../LICENSE" "$ROOT/usr/share/doc/recourse/copyright"
@@ -88,7 +94,7 @@ take_licenses() {
 # As dpkg says it of a machine where nothing else is installed.
 write_status() {
   mkdir -p "$ROOT/var/lib/dpkg"
-  printf '%s\n' "${!packages[@]}" | sort | xargs dpkg-query --status >"$ROOT/var/lib/dpkg/status"
+  printf '%s\n' "${!packages[@]}" | sort | xargs "${DPKG[@]}" --status >"$ROOT/var/lib/dpkg/status"
 }
 
 spdx_id() { printf 'SPDXRef-%s' "${1//[^A-Za-z0-9.-]/-}"; }
@@ -111,10 +117,10 @@ spdx_relation() {
 debian_purl() {
   local version architecture source release
   read -r version architecture source < <(
-    dpkg-query -W -f '${Version} ${Architecture} ${source:Package}\n' "$1"
+    "${DPKG[@]}" -W -f '${Version} ${Architecture} ${source:Package}\n' "$1"
   ) || fail "which $1?"
   version=${version//+/%2B}
-  release=$(. "$OS_RELEASE" && echo "$ID-$VERSION_ID")
+  release=$(. "$SYSTEM$OS_RELEASE" && echo "$ID-$VERSION_ID")
   printf 'pkg:deb/debian/%s@%s?arch=%s&distro=%s&upstream=%s' "$1" "${version//:/%3A}" \
     "$architecture" "$release" "$source"
 }
@@ -122,7 +128,7 @@ debian_purl() {
 write_sbom() {
   local digest version name
   digest=$(sha256sum "$ROOT/usr/bin/recourse")
-  version=$("$BINARY" --version)
+  version=$("${RUNNER[@]}" "$BINARY" --version)
   version=${version#recourse }
   {
     printf '{"spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT",\n'
@@ -133,7 +139,7 @@ write_sbom() {
     printf ' "documentDescribes": ["SPDXRef-recourse"],\n "packages": [\n'
     spdx_package recourse "$version" "pkg:generic/recourse@$version"
     while read -r name; do
-      version=$(dpkg-query -W -f '${Version}\n' "$name")
+      version=$("${DPKG[@]}" -W -f '${Version}\n' "$name")
       printf ',\n'
       spdx_package "$name" "${version%%$'\n'*}" "$(debian_purl "$name")"
     done < <(printf '%s\n' "${!packages[@]}" "${HEADERS_ONLY[@]}" | sort)
@@ -154,7 +160,7 @@ main() {
   llvm-strip-19 --strip-debug "$ROOT/usr/bin/recourse"
   take_libraries "$BINARY"
   take /usr/sbin/nft
-  take_libraries /usr/sbin/nft
+  take_libraries "$SYSTEM/usr/sbin/nft"
   take_trust
   take "$OS_RELEASE"
   ln -s "..$OS_RELEASE" "$ROOT/etc/os-release"

@@ -20,7 +20,7 @@ e2e() {
       mapfile -t files < <(sed '/^#/d; s|^|tests/e2e/|' tests/e2e/sanitized.txt)
       ;;
     arm64)
-      set=(RECOURSE_E2E_PATIENCE="$SANITIZED_PATIENCE")
+      set=(RECOURSE_E2E_PATIENCE="$SANITIZED_PATIENCE" RECOURSE_OTHER_BIN="$PWD/build/dev/recourse")
       mapfile -t files < <(sed '/^#/d; s|^|tests/e2e/|' tests/e2e/arm64.txt)
       program=$PWD/build/arm64/run/recourse
       ;;
@@ -252,6 +252,7 @@ cmd_arm64() {
   install_packages "${BUILD_PACKAGES[@]}" "${DEMO_PACKAGES[@]}" "${TEST_PACKAGES[@]}" \
     "${ARM64_PACKAGES[@]}"
   unpack_arm64_root
+  build dev recourse
   build arm64 recourse
   local runner=$PWD/build/arm64/run/recourse results=$PWD/build/arm64/results code=0
   mkdir -p "${runner%/*}" "$results"

@@ -2,16 +2,21 @@
 # Makes the Debian package of a binary, for the release of Debian that it runs on: the binary,
 # manual pages and completions that the binary itself tells, the service and its policy.
 #
-# usage: deb.sh BINARY FOLDER    (on Debian, with dpkg-dev, help2man and llvm-19)
+# usage: deb.sh BINARY FOLDER [SYSTEM]    (on Debian, with dpkg-dev, help2man and llvm-19)
+# SYSTEM: the Debian for arm64 (arm64_root.sh) that the binary is for, instead of this one; that
+# needs qemu-user-static and binutils-aarch64-linux-gnu too.
 # DEBEMAIL: the address of who answers for it, as of all tools of Debian.
 set -euo pipefail
 
 BINARY=$(realpath "${1:?which binary?}")
 FOLDER=$(realpath "${2:?to which folder?}")
 HERE=$(dirname "$(realpath "${BASH_SOURCE[0]}")")
-VERSION=$("$BINARY" --version)
+SYSTEM=${3:+$(realpath "$3")}
+readonly SYSTEM RUNNER=(${SYSTEM:+qemu-aarch64-static -L "$SYSTEM"})
+ARCHITECTURE=$(cat "${SYSTEM:-/nowhere}/var/lib/dpkg/arch" 2>/dev/null || dpkg --print-architecture)
+VERSION=$("${RUNNER[@]}" "$BINARY" --version)
 VERSION=${VERSION#recourse }
-readonly BINARY FOLDER HERE VERSION POLICY=/etc/recourse/policy.yaml
+readonly BINARY FOLDER HERE ARCHITECTURE VERSION POLICY=/etc/recourse/policy.yaml
 
 fail() {
   printf 'deb: %s\n' "$*" >&2
@@ -47,7 +52,10 @@ manual() {
 
 put_what_the_binary_tells() {
   local shell
-  PATH=$ROOT/usr/bin:$PATH
+  printf '#!/bin/sh\nexec %s "%s" "$@"\n' "${RUNNER[*]@Q}" "$ROOT/usr/bin/recourse" \
+    >"$WORK/recourse"
+  chmod 755 "$WORK/recourse"
+  PATH=$WORK:$PATH
   mkdir -p "$ROOT/usr/share/man/man1"
   manual 'make the writes of agents repeatable, remembered and undoable'
   for shell in bash-completion/completions/recourse=bash zsh/vendor-completions/_recourse=zsh \
@@ -60,7 +68,8 @@ put_what_the_binary_tells() {
 libraries() {
   local found
   printf 'Source: recourse\n\nPackage: recourse\nArchitecture: any\n' >"$WORK/debian/control"
-  found=$(cd "$WORK" && dpkg-shlibdeps -O debian/recourse/usr/bin/recourse) ||
+  found=$(cd "$WORK" && DEB_HOST_ARCH=$ARCHITECTURE dpkg-shlibdeps ${SYSTEM:+-S"$SYSTEM"} -O \
+    debian/recourse/usr/bin/recourse) ||
     fail "dpkg-shlibdeps does not know the libraries of $BINARY"
   echo "${found#shlibs:Depends=}"
 }
@@ -69,7 +78,7 @@ control() {
   cat <<TEXT
 Package: recourse
 Version: $VERSION
-Architecture: $(dpkg --print-architecture)
+Architecture: $ARCHITECTURE
 Maintainer: Recourse maintainers <${DEBEMAIL:-maintainers@recourse.invalid}>
 Section: net
 Priority: optional
@@ -104,14 +113,15 @@ main() {
   done
   put "$HERE/../../filters/ledger/verify_export.py" /usr/share/recourse/verify_export.py 755
   put_what_the_binary_tells
-  "$BINARY" policy check "$ROOT$POLICY" >/dev/null || fail "the package's own policy has errors"
+  "${RUNNER[@]}" "$BINARY" policy check "$ROOT$POLICY" >/dev/null ||
+    fail "the package's own policy has errors"
   depends=$(libraries)
   control "$depends" >"$ROOT/DEBIAN/control"
   echo "$POLICY" >"$ROOT/DEBIAN/conffiles"
   for name in postinst prerm postrm; do put "$HERE/$name" "/DEBIAN/$name" 755; done
   (cd "$ROOT" && find usr -type f -exec md5sum {} + | LC_ALL=C sort -k 2 >DEBIAN/md5sums)
   dpkg-deb --root-owner-group --build "$ROOT" "$FOLDER" >/dev/null
-  name=$FOLDER/recourse_${VERSION}_$(dpkg --print-architecture).deb
+  name=$FOLDER/recourse_${VERSION}_$ARCHITECTURE.deb
   echo "$name: $(du -k "$name" | cut -f 1) KiB; apt install $name"
 }
 

@@ -69,6 +69,7 @@ class Recourse:
         self.with_token = token
         self.arguments = list(map(str, arguments))
         self.env = dict(env or {})
+        self.binary = BINARY
         self.wrapper = []  # a command that replaces itself by the process
         self.process = self.last_counted = None
         self.armed = ""
@@ -91,7 +92,7 @@ class Recourse:
     def command(self):
         token = ["--admin-token-file", str(self.token_path)] if self.with_token else []
         return [
-            *self.wrapper, BINARY, "run",
+            *self.wrapper, self.binary, "run",
             "--policy", str(self.policy_path),
             "--data", str(self.data),
             "--listen", "127.0.0.1:0",
