@@ -103,6 +103,8 @@ BANNED_CODE = [
     (r"\b(asio|net)::detached\b", r"$^", "give every task an owner that waits for it"),
     (r"\bMDB_(NOSYNC|NOMETASYNC|WRITEMAP|MAPASYNC)\b", r"bench/",
      "keep LMDB's default sync mode: nothing weaker is durable"),
+    (r"(?<!#if defined\(__SSE2__\)\n)(?<!#ifdef __x86_64__\n)#include <\w*intrin\.h>", r"$^",
+     "ask for it behind #if defined(__SSE2__): arm64 is built too, and goes without"),
     (r"#\s*pragma\s+(GCC|clang)\b", r"$^", "solve it, or say so in CMakeLists.txt"),
     (r"\bMDB_\w+", r"filters/ledger/lmdb/|tests/|bench/", "speak to the Ledger interface"),
 ]

@@ -151,6 +151,8 @@ CASES = [
      "policy/a.cpp", "static_assert(x);\n"),
     ("regular expressions", "policy/a.cpp", "#include <regex>\n", "never need a regular",
      "policy/a.cpp", "#include <string>\n"),
+    ("one processor's instructions", "policy/a.cpp", "#include <emmintrin.h>\n", "goes without",
+     "policy/a.cpp", "#if defined(__SSE2__)\n#include <emmintrin.h>\n#endif\n"),
     ("weak durability", "filters/ledger/lmdb/a.cpp", "int x = MDB_NOSYNC;\n", "default sync mode",
      "filters/ledger/lmdb/a.cpp", "int x = MDB_CREATE;\n"),
     ("thread-local state", "policy/a.cpp", "thread_local int x;\n", "through the constructor",
