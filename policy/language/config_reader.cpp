@@ -30,6 +30,16 @@ bool AllDigits(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
+// "gql" of "graphql".
+bool IsShortOf(std::string_view word, std::string_view whole) {
+  if (word.size() < 3 || word.size() >= whole.size()) return false;
+  if (word.front() != whole.front() || word.back() != whole.back()) return false;
+  for (const char c : whole) {
+    if (!word.empty() && word.front() == c) word.remove_prefix(1);
+  }
+  return word.empty();
+}
+
 std::string Suggestion(const std::string& meant) {
   return meant.empty() ? std::string() : ", did you mean '" + meant + "'?";
 }
@@ -64,6 +74,14 @@ std::string NearestWord(std::string_view word, const std::vector<std::string>& w
 
 std::string DidYouMean(std::string_view word, const std::vector<std::string>& words) {
   return Suggestion(NearestWord(word, words));
+}
+
+std::string ValueDoubt(std::string_view word, const std::vector<std::string>& words) {
+  if (std::string near = DidYouMean(word, words); !near.empty()) return near;
+  const std::string lower = ToLower(word.substr(0, 64));
+  const auto is_it = [&](const std::string& whole) { return IsShortOf(lower, whole); };
+  const auto found = std::ranges::find_if(words, is_it);
+  return found == words.end() ? std::string() : Suggestion(*found);
 }
 
 std::string MethodDoubt(std::string_view method) {

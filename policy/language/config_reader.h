@@ -78,6 +78,8 @@ std::string_view YamlTrap(std::string_view plain);
 std::string NearestWord(std::string_view word, const std::vector<std::string>& words);
 // ", did you mean 'x'?" when one of `words` is near, else "".
 std::string DidYouMean(std::string_view word, const std::vector<std::string>& words);
+// The same, also of the one that is shortened to its first, its last and some other letters: "gql".
+std::string ValueDoubt(std::string_view word, const std::vector<std::string>& words);
 // ", did you mean 'POST'?" of a method that looks like a misspelled one (RFC 9110 9.3, RFC 5789,
 // RFC 4918), else "".
 std::string MethodDoubt(std::string_view method);
@@ -97,7 +99,7 @@ std::optional<Value> MapReader::OneOf(std::string_view name,
   problems_.Misspelled(KeyOf(name));
   problems_.Error(
       value->place, KeyOf(name),
-      "not one of its values" + DidYouMean(value->text, words) + "; accepted: " + JoinWords(words));
+      "not one of its values" + ValueDoubt(value->text, words) + "; accepted: " + JoinWords(words));
   return std::nullopt;
 }
 

@@ -63,6 +63,18 @@ void ReadPlace(MapReader& map, std::string_view word, bool has_variables, Reques
   map.problems().Error(map.PlaceOf(word), map.KeyOf(word), std::move(why));
 }
 
+// "'UUID' is none, did you mean 'uuid'?; accepted: ..."
+std::string FormProblem(const std::string& text, const Error& error) {
+  const auto colon = std::min(text.find(':'), text.size());
+  std::string meant =
+      NearestWord(ToLower(text.substr(0, colon)), {"uuid", "hex", "alnum", "base32hex"});
+  if (meant == "hex") meant += ":64";
+  if (meant == "alnum" || meant == "base32hex") meant += text.substr(colon);
+  const std::string detail(error.detail());
+  if (meant == text || !ParseKeyForm(meant)) return "'" + text + "': " + detail;
+  return "'" + text + "' is none, did you mean '" + meant + "'?; " + detail;
+}
+
 void ReadForm(MapReader& map, KeyRule& rule) {
   const auto text = map.Text("key_form");
   if (!text) return;
@@ -71,7 +83,7 @@ void ReadForm(MapReader& map, KeyRule& rule) {
   } else {
     map.problems().Misspelled(map.KeyOf("key_form"));
     map.problems().Error(map.PlaceOf("key_form"), map.KeyOf("key_form"),
-                         "'" + *text + "': " + std::string(form.error().detail()));
+                         FormProblem(*text, form.error()));
   }
 }
 

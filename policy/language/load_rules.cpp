@@ -179,7 +179,7 @@ StatusSet ReadStatuses(MapReader& map, std::string_view name) {
       const bool is_condition = item.text.starts_with("answer.");
       map.problems().Error(
           item.place, item.key,
-          std::string(one.error().detail()) +
+          StatusProblem(item.text, one.error()) +
               (is_condition ? "; conditions on the answer are `failed_when`" : ""));
     } else {
       items.push_back(std::move(item.text));

@@ -65,7 +65,7 @@ void ReadDone(MapReader& map, UndoRule& rule) {
       if (condition) rule.done_if.push_back(std::move(*condition));
     } else if (const auto one = ParseStatuses({item.text}); !one) {
       map.problems().Error(item.place, item.key,
-                           std::string(one.error().detail()) +
+                           StatusProblem(item.text, one.error()) +
                                ", or a condition: answer.body#/error/code == \"already_refunded\"");
     } else {
       statuses.push_back(std::move(item.text));

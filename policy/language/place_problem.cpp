@@ -206,6 +206,21 @@ std::string PlaceProblem(std::string_view text, Reads reads) {
 
 namespace {
 
+// "4xx" of "4XX" and "4**", else empty.
+std::string ClassMeant(std::string_view text) {
+  const bool is_class = text.size() == 3 && text[0] >= '1' && text[0] <= '5' &&
+                        text.find_first_not_of("xX*", 1) == std::string_view::npos;
+  return is_class ? std::string(1, text[0]) + "xx" : std::string();
+}
+
+// Of one that compares a status with a class of them, which a condition knows nothing of.
+std::string ClassProblem(const std::string& text, const std::string& meant) {
+  return "'" + text + "' is a class of statuses, and a condition compares with one of them: " +
+         "answer.status " +
+         (meant[0] <= '2' ? "< " + std::string(1, meant[0] + 1) : ">= " + meant.substr(0, 1)) +
+         "00";
+}
+
 bool IsStatus(std::string_view text) {
   return text.size() == 3 && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
@@ -226,6 +241,8 @@ std::string ValueProblem(std::string_view place, std::string_view rest, Reads re
            "]";
   }
   std::erase_if(value, [](char c) { return c == '\'' || c == '"'; });
+  const std::string meant = ClassMeant(value);
+  if (place == "answer.status" && !meant.empty()) return ClassProblem(value, meant);
   const bool is_text = (op == "==" || op == "!=") && !value.empty() && !value.contains('{') &&
                        !value.contains('[') && !value.contains('\\');
   if (!is_text) return detail;
@@ -247,7 +264,25 @@ std::string ConditionProblem(std::string_view text, Reads reads, const Error& er
     return "'" + std::string(text) +
            "' is no condition, did you mean 'answer.status == " + std::string(text) + "'?";
   }
+  if (const std::string meant = ClassMeant(text); !meant.empty() && reads != Reads::kRequest) {
+    return ClassProblem(std::string(text), meant);
+  }
   return PlaceProblem(place, reads);
+}
+
+std::string StatusProblem(std::string_view text, const Error& error) {
+  std::string meant = ClassMeant(text);
+  if (meant.empty()) {
+    meant = text;
+    std::erase(meant, ' ');
+    for (const std::string_view dash : {"..", "\u2013", ":"}) {
+      const auto at = meant.find(dash);
+      if (at != std::string::npos) meant.replace(at, dash.size(), "-");
+    }
+  }
+  const std::string detail(error.detail());
+  if (!ParseStatuses({meant})) return detail;
+  return "'" + std::string(text) + "' is no status, did you mean '" + meant + "'?; " + detail;
 }
 
 std::string TemplateProblem(std::string_view text, const Error& error) {

@@ -31,6 +31,10 @@ std::string NoVariables(std::string_view place);
 // The same of a condition whose first word is no place; else what `error` says.
 std::string ConditionProblem(std::string_view text, Reads reads, const Error& error);
 
+// "'4XX' is no status, did you mean '4xx'?; accepted: ...", where that can be said of `text`; else
+// what `error` says.
+std::string StatusProblem(std::string_view text, const Error& error);
+
 // The same of a template's first placeholder that names no place; else what `error` says.
 std::string TemplateProblem(std::string_view text, const Error& error);
 

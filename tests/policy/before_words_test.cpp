@@ -136,6 +136,23 @@ TEST(BeforeWordsTest, WhatIsWrongIsToldWithTheFix) {
   }
 }
 
+TEST(BeforeWordsTest, OnlyWhatWasThereBeforeMayBeLeftOutForNull) {
+  const auto put_back = [](const std::string& place) {
+    return Load(Policy(kBefore +
+                       "    undo: { request: \"PATCH /issues/{path.id}\", json: { title: "
+                       "\"{" +
+                       place + " unless null}\" }, leaves: body#/labels, only_if: unchanged }\n"));
+  };
+  EXPECT_THAT(put_back("before.body#/title"), Not(HasSubstr("error")));
+  for (const std::string place :
+       {"body#/title", "answer.body#/title", "before.header.ETag", "external_ref", "path.id"}) {
+    EXPECT_THAT(put_back(place),
+                HasSubstr("`unless null` is for what `before` keeps: {before.body#/note unless "
+                          "null}"))
+        << place;
+  }
+}
+
 TEST(BeforeWordsTest, WhatWouldOverwriteAForeignChangeIsWarnedOf) {
   const std::string warning = "warning: tools.t.undo: puts back what was there before also where";
   const std::string before = "    before: { request: \"GET /i/{path.id}\", keep: body#/a }\n";

@@ -186,6 +186,51 @@ TEST(MisspelledTest, WordsOfAProtocolThatIsNotSpoken) {
   EXPECT_THAT(matched("Mutation g make"), HasSubstr("did you mean 'mutation'?"));
   EXPECT_THAT(Load("version: 1\nbackends: { g: { url: \"http://g/q\", protocol: GraphQL } }\n"),
               HasSubstr("did you mean 'graphql'?"));
+  EXPECT_THAT(Load("version: 1\nbackends: { g: { url: \"http://g/q\", protocol: gql } }\n"),
+              HasSubstr("did you mean 'graphql'?; accepted: http, mcp, graphql"));
+  EXPECT_THAT(Load("version: 1\nbackends: { g: { url: \"http://g/q\", protocol: grpc } }\n"),
+              Not(HasSubstr("did you mean")));
+}
+
+TEST(MisspelledTest, AFormOfKeysIsToldAsItWasProbablyMeant) {
+  const std::pair<std::string, std::string> rows[] = {
+      {"UUID", "did you mean 'uuid'?; accepted: uuid, alnum:25"},
+      {"guid", "did you mean 'uuid'?"},
+      {"uuidv4", "did you mean 'uuid'?"},
+      {"hex", "did you mean 'hex:64'?"},
+      {"Alnum:45", "did you mean 'alnum:45'?"},
+      {"base32:26", "'base32:26': accepted: uuid"},
+      {"alnum:9", "'alnum:9': accepted: uuid"},
+  };
+  for (const auto& [form, problem] : rows) {
+    EXPECT_THAT(Load(WithWords("undo: none, reason: r, key_at: \"header:X-Key\", key_form: \"" +
+                               form + "\"")),
+                HasSubstr(problem))
+        << form;
+  }
+}
+
+TEST(MisspelledTest, AStatusIsToldAsItWasProbablyMeant) {
+  const auto told = [](const std::string& word, const std::string& status) {
+    return Load(WithWords("reason: r, " + word + ": [ \"" + status + "\" ]"));
+  };
+  for (const std::string status : {"4XX", "4**", "4xX"}) {
+    EXPECT_THAT(
+        told("not_executed", status),
+        HasSubstr("'" + status + "' is no status, did you mean '4xx'?; accepted: statuses"));
+  }
+  EXPECT_THAT(told("not_executed", "500..504"), HasSubstr("did you mean '500-504'?"));
+  EXPECT_THAT(told("not_executed", "500 - 504"), HasSubstr("did you mean '500-504'?"));
+  EXPECT_THAT(told("not_executed", "6XX"), Not(HasSubstr("did you mean")));
+  EXPECT_THAT(Load(WithWords("undo: { request: \"DELETE /t/{external_ref}\", done: 2XX }")),
+              HasSubstr("did you mean '2xx'?; accepted: statuses such as 404, 2xx or 500-504, or a "
+                        "condition"));
+  const std::string problem =
+      "' is a class of statuses, and a condition compares with one of them: ";
+  EXPECT_THAT(told("success_when", "2xx"), HasSubstr("'2xx" + problem + "answer.status < 300"));
+  EXPECT_THAT(told("happened_if", "answer.status == 4XX"),
+              HasSubstr("'4XX" + problem + "answer.status >= 400"));
+  EXPECT_THAT(told("deny", "4xx"), HasSubstr("'4xx' is no place")) << "a call has no status";
 }
 
 TEST(MisspelledTest, OneMistakeOfAKeyIsOneError) {
