@@ -26,6 +26,7 @@ class Planner {
 
  private:
   std::vector<ScriptedCall> ScriptOf(const std::vector<const Tool*>& tools) const;
+  void AddOtherUndos(const Steps& steps, DrillFlow& out);
   void DropImpossible(Steps& steps);
   void AddSuccess(const Steps& steps, DrillFlow& out) const;
   void AddFailure(const Steps& steps, DrillFlow& out) const;
@@ -120,6 +121,32 @@ void Planner::AddDeath(const Steps& steps, DrillFlow& out) {
        .waits_for_deadline = true});
 }
 
+// Of each tool that has several undo requests the second one, then the third, ...
+void Planner::AddOtherUndos(const Steps& steps, DrillFlow& out) {
+  std::vector<const Tool*> tools = steps.tools;
+  for (std::size_t undo = 1;; ++undo) {
+    std::erase_if(tools, [&](const Tool* tool) { return UndosOf(*tool).size() <= undo; });
+    if (tools.empty()) return;
+    std::vector<ScriptedCall> script;
+    for (const Tool* const tool : tools) {
+      if (auto call = ScriptCall(policy_, *tool, script.size() + 1, undo)) {
+        script.push_back(std::move(*call));
+      } else {
+        plan_.skipped.push_back(
+            {fmt::format("{}: undo request {}", tool->name, undo + 1), call.error()});
+      }
+    }
+    if (script.empty()) continue;
+    out.scenarios.push_back(
+        {.kind = Scenario::Kind::kCanceled,
+         .what = fmt::format("an operator cancels it, and undo request {} is the one", undo + 1),
+         .script = std::move(script),
+         .mishaps = {},
+         .operator_cancels = true,
+         .must_break = true});
+  }
+}
+
 void Planner::Add(Steps steps) {
   DropImpossible(steps);
   if (steps.tools.empty() && steps.ends_with == nullptr) {
@@ -133,6 +160,7 @@ void Planner::Add(Steps steps) {
   AddFailure(steps, out);
   AddLoss(steps, out);
   AddDeath(steps, out);
+  AddOtherUndos(steps, out);
   plan_.flows.push_back(std::move(out));
 }
 

@@ -351,7 +351,7 @@ RunResult Play::Conclude() {
   found_.deeds = backend_.deeds();
   std::vector<Expected> calls;
   for (const ScriptedCall& call : scenario_.script) {
-    calls.push_back({call.tool->name, call.tool->undo.has_value()});
+    calls.push_back({call.tool->name, call.undo != nullptr});
   }
   result.verdict = Reckon(calls, found_, scenario_.must_break);
   for (const Action& deed : found_.deeds) result.story.push_back(LineOf(deed, calls));

@@ -9,8 +9,10 @@
 #include "filters/call/snapshots.h"
 #include "policy/model/route_table.h"
 #include "policy/undo/put_back.h"
+#include "policy/undo/undo_choice.h"
 #include "proxy/drill/graphql_message.h"
 #include "proxy/drill/mcp_message.h"
+#include "proxy/drill/wanted_call.h"
 
 namespace recourse {
 namespace {
@@ -21,9 +23,6 @@ using Source = Selector::Source;
 using Type = RequestTemplate::Type;
 
 constexpr std::string_view kPlaceholder = "Bearer drill-placeholder";
-
-// Where a backend tells later what became of the call of that number, if its answer says where.
-std::string LaterPath(std::size_t number) { return fmt::format("/drill-{}-later", number); }
 
 Json TextJson(std::string text) {
   Json json;
@@ -62,8 +61,14 @@ void AddNeeds(std::vector<Need>& needs, const RequestTemplate& request) {
 // Makes one call; every value names its call and its place, so that none occurs twice.
 class Maker {
  public:
-  Maker(const Policy& policy, const Tool& tool, std::size_t number)
-      : policy_(policy), tool_(tool), number_(number) {
+  Maker(const Policy& policy, const Tool& tool, std::size_t number, std::size_t undo)
+      : policy_(policy),
+        tool_(tool),
+        number_(number),
+        undo_(undo),
+        wanted_(WantedCallOf(tool, undo)) {
+    const std::vector<const UndoRule*> undos = UndosOf(tool);
+    if (undo < undos.size()) call_.undo = undos[undo];
     call_.tool = &tool;
     call_.backend = &policy.backends[tool.backend];
     call_.number = number;
@@ -78,6 +83,8 @@ class Maker {
   void SetField(std::string name, std::string value);
   void NeedScope(const ScopeRule& scope);
   void NeedOfRequest(const Need& need);
+  std::string CaptureOf(const std::string& name) const;
+  void MakeWanted();
   bool MakePath();
   void MakeValues();
   std::string MakeRequest();
@@ -85,28 +92,31 @@ class Maker {
   std::string MakeMutation();
   std::string MakeAnswer();
   std::string MakeStates();
-  std::vector<Condition> MustHold() const;
+  std::string WhyNotUndone() const;
   bool Accepts(int status) const;
   void MakeRefusal();
 
   const Policy& policy_;
   const Tool& tool_;
-  const std::size_t number_;
+  const std::size_t number_, undo_;
+  const WantedCall wanted_;
   ScriptedCall call_;
 };
 
 // A call that sets what its undo does not put back would only have its flow parked.
 bool Maker::IsLeftByUndo(const Selector& place) const {
-  return tool_.undo && place.source == Source::kBody && PutsBack(tool_, *tool_.undo) &&
-         !MaySet(*tool_.undo, place.name);
+  return call_.undo != nullptr && place.source == Source::kBody && PutsBack(tool_, *call_.undo) &&
+         !MaySet(*call_.undo, place.name);
 }
 
 std::vector<Need> Maker::Needs() const {
   std::vector<Need> needs;
   if (tool_.settle) AddNeeds(needs, tool_.settle->request);
-  if (tool_.undo) AddNeeds(needs, tool_.undo->request);
+  if (call_.undo != nullptr) AddNeeds(needs, call_.undo->request);
   if (tool_.settled_by) AddNeeds(needs, tool_.settled_by->request);
-  if (tool_.undo && tool_.undo->settled_by) AddNeeds(needs, tool_.undo->settled_by->request);
+  if (call_.undo != nullptr && call_.undo->settled_by) {
+    AddNeeds(needs, call_.undo->settled_by->request);
+  }
   for (const Selector& place : tool_.identity) {
     if (!IsLeftByUndo(place)) needs.emplace_back(place, Type::kAny);
   }
@@ -134,19 +144,19 @@ std::string Maker::MakeStates() {
   const BeforeRule& rule = *tool_.before;
   CallValues values = ValuesOf(call_, {});
   auto read = Render(rule.request, values);
+  if (!read && rule.missing == BeforeMissing::kGoOn) return {};  // there is nothing to read
   if (!read) return std::string(read.error().detail());
   Json was;
   for (const auto& [place, type] : Needs()) {
-    if (place.source != Source::kBeforeBody) continue;
+    if (place.source != Source::kBeforeBody || wanted_.IsAbsent(place)) continue;
     (void)PutAt(was, place.name, ValueAt("-before" + place.name, type), false);
   }
   for (const Selector& place : rule.keep) {
     (void)PutAt(was, place.name, ValueAt("-before" + place.name, Type::kText), false);
   }
-  for (const Condition& condition : MustHold()) {
-    if (condition.left.source != Source::kBeforeBody) continue;
-    const auto value = ValueFor(condition, true, TextJson("drill"));
-    if (value) (void)PutAt(was, condition.left.name, *value, true);
+  for (const auto& [place, value] : wanted_.Values()) {
+    if (place.source != Source::kBeforeBody) continue;
+    (void)PutAt(was, place.name, value.value_or(TextJson("drill")), value.has_value());
   }
   Snapshot before;
   for (const Selector& place : rule.keep) {
@@ -222,6 +232,7 @@ void Maker::NeedScope(const ScopeRule& scope) {
 
 void Maker::NeedOfRequest(const Need& need) {
   const auto& [place, type] = need;
+  if (wanted_.IsAbsent(place)) return;
   switch (place.source) {
     case Source::kBody:
       (void)PutAt(call_.body, place.name, ValueAt(place.name, type), false);
@@ -241,6 +252,28 @@ void Maker::NeedOfRequest(const Need& need) {
   }
 }
 
+std::string Maker::CaptureOf(const std::string& name) const {
+  for (const auto& [place, value] : wanted_.Values()) {
+    if (place.source == Source::kPath && place.name == name && value) return ScalarText(*value);
+  }
+  return ValueAt("-" + name, Type::kText).text;
+}
+
+// What the undo is chosen by, of the call.
+void Maker::MakeWanted() {
+  for (const auto& [place, value] : wanted_.Values()) {
+    if (!value) {
+      if (IsOfCall(place)) NeedOfRequest({place, Type::kAny});
+    } else if (place.source == Source::kBody) {
+      (void)PutAt(call_.body, place.name, *value, true);
+    } else if (place.source == Source::kQuery) {
+      call_.query.emplace_back(place.name, ScalarText(*value));
+    } else if (place.source == Source::kHeader) {
+      SetField(place.name, ScalarText(*value));
+    }
+  }
+}
+
 // The first pattern with a value for every capture; `/**` stands for nothing.
 bool Maker::MakePath() {
   std::string_view rest = tool_.patterns.front();
@@ -254,7 +287,7 @@ bool Maker::MakePath() {
     target.push_back('/');
     if (segment.size() > 2 && segment.front() == '{' && segment.back() == '}') {
       const std::string name(segment.substr(1, segment.size() - 2));
-      call_.path.emplace_back(name, ValueAt("-" + name, Type::kText).text);
+      call_.path.emplace_back(name, CaptureOf(name));
       target += call_.path.back().second;
     } else {
       target += segment;
@@ -277,10 +310,11 @@ void Maker::MakeValues() {
       }
     }
   }
+  MakeWanted();
   for (const Need& need : Needs()) NeedOfRequest(need);
   NeedScope(tool_.scope);
-  if (tool_.undo) {
-    for (const std::string& name : tool_.undo->from_call) SetField(name, std::string(kPlaceholder));
+  for (const UndoRule* const undo : UndosOf(tool_)) {
+    for (const std::string& name : undo->from_call) SetField(name, std::string(kPlaceholder));
   }
   SetField("Host", call_.backend->authority);
 }
@@ -342,28 +376,29 @@ bool Maker::Accepts(int status) const {
   ScriptedCall tried = call_;
   tried.answer.status = status;
   const CallValues values = ValuesOf(tried, {});
-  const auto holds = [&](const Condition& c) {
-    return IsOfBefore(c.left) || Evaluate(c, values).value_or(false);  // MakeStates sees to those
-  };
-  return std::ranges::all_of(MustHold(), holds) && std::ranges::none_of(tool_.failed_when, holds);
+  const auto holds = [&](const Condition& c) { return Evaluate(c, values).value_or(false); };
+  const auto is_so = [&](const Condition& c) { return IsOfBefore(c.left) || holds(c); };
+  const auto is_not = [&](const Condition& c) { return IsOfBefore(c.left) || !holds(c); };
+  return std::ranges::all_of(wanted_.holds, is_so) &&  // MakeStates sees to what was before
+         std::ranges::all_of(wanted_.fails, is_not) &&
+         std::ranges::none_of(tool_.failed_when, holds);
 }
 
-// Of several undo requests the first is played.
-std::vector<Condition> Maker::MustHold() const {
-  std::vector<Condition> all = tool_.success_when;
-  if (tool_.undo) all.insert(all.end(), tool_.undo->when.begin(), tool_.undo->when.end());
-  return all;
+// Empty: the wanted request undoes it.
+std::string Maker::WhyNotUndone() const {
+  if (call_.undo == nullptr) return {};
+  const auto chosen = ChooseUndo(tool_, ValuesOf(call_, {}));
+  if (chosen && *chosen == undo_) return {};
+  return fmt::format("no made-up call is undone by its request number {}", undo_ + 1);
 }
 
 std::string Maker::MakeAnswer() {
-  for (const Condition& condition : MustHold()) {
-    const Json any = ValueAt("-any", Type::kText);
-    const auto value = ValueFor(condition, true, any);
-    if (!value) continue;
-    if (condition.left.source == Source::kAnswerBody) {
-      (void)PutAt(call_.answer_body, condition.left.name, *value, true);
-    } else if (condition.left.source == Source::kAnswerHeader) {
-      SetHeader(call_.answer.headers, condition.left.name, ScalarText(*value));
+  for (const auto& [place, value] : wanted_.Values()) {
+    const Json any = value.value_or(ValueAt("-any", Type::kText));
+    if (place.source == Source::kAnswerBody) {
+      (void)PutAt(call_.answer_body, place.name, any, true);
+    } else if (place.source == Source::kAnswerHeader) {
+      SetHeader(call_.answer.headers, place.name, ScalarText(any));
     }
   }
   if (tool_.settled_by && tool_.settled_by->at) {
@@ -377,6 +412,7 @@ std::string Maker::MakeAnswer() {
   }
   for (const auto& [place, type] : Needs()) {
     const Json value = ValueAt("-" + place.name, type);
+    if (wanted_.IsAbsent(place)) continue;
     if (place.source == Source::kAnswerBody) {
       (void)PutAt(call_.answer_body, place.name, value, false);
     } else if (place.source == Source::kAnswerHeader &&
@@ -424,6 +460,7 @@ std::expected<ScriptedCall, std::string> Maker::Make() {
                                                : MakeRequest();
   if (why.empty()) why = MakeAnswer();
   if (why.empty()) why = MakeStates();
+  if (why.empty()) why = WhyNotUndone();
   if (!why.empty()) return std::unexpected(std::move(why));
   MakeRefusal();
   return std::move(call_);
@@ -432,55 +469,8 @@ std::expected<ScriptedCall, std::string> Maker::Make() {
 }  // namespace
 
 std::expected<ScriptedCall, std::string> ScriptCall(const Policy& policy, const Tool& tool,
-                                                    std::size_t number) {
-  return Maker(policy, tool, number).Make();
-}
-
-CallValues ValuesOf(const ScriptedCall& call, const std::string& key) {
-  CallValues values;
-  values.path = &call.path;
-  values.query = &call.query;
-  values.headers = &call.request.headers;
-  values.body = call.body.kind == Json::Kind::kNull ? nullptr : &call.body;
-  values.key = key;
-  values.external_ref = call.reference;
-  values.answer_status = call.answer.status;
-  values.answer_headers = &call.answer.headers;
-  values.answer_body = &call.answer_body;
-  if (call.states) values.before = &call.states->before;
-  return values;
-}
-
-std::optional<RenderedRequest> UndoOf(const ScriptedCall& call, const std::string& key) {
-  if (!call.tool->undo) return std::nullopt;
-  auto rendered = Render(call.tool->undo->request, ValuesOf(call, key));
-  return rendered ? std::optional(std::move(*rendered)) : std::nullopt;
-}
-
-std::optional<RenderedRequest> LaterQuestionOf(const ScriptedCall& call, const std::string& key) {
-  if (!call.tool->settled_by) return std::nullopt;
-  auto rendered = Render(call.tool->settled_by->request, ValuesOf(call, key));
-  if (!rendered) return std::nullopt;
-  if (call.tool->settled_by->at) rendered->target = LaterPath(call.number);
-  return std::move(*rendered);
-}
-
-std::optional<RenderedRequest> LaterQuestionOfUndo(const ScriptedCall& call,
-                                                   const std::string& key) {
-  const auto undo = UndoOf(call, key);
-  if (!undo || !call.tool->undo->settled_by) return std::nullopt;
-  auto rendered = Render(call.tool->undo->settled_by->request, ValuesOf(call, key));
-  if (!rendered) return std::nullopt;
-  if (call.tool->undo->settled_by->at_its_path) {
-    rendered->target = undo->target.substr(0, undo->target.find('?'));
-  }
-  return std::move(*rendered);
-}
-
-std::optional<RenderedRequest> ProbeOf(const ScriptedCall& call, const std::string& key) {
-  if (!call.tool->settle) return std::nullopt;
-  auto rendered = Render(call.tool->settle->request, ValuesOf(call, key));
-  return rendered ? std::optional(std::move(*rendered)) : std::nullopt;
+                                                    std::size_t number, std::size_t undo) {
+  return Maker(policy, tool, number, undo).Make();
 }
 
 }  // namespace recourse

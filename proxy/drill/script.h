@@ -19,6 +19,7 @@ namespace recourse {
 // One call of a made-up agent, with all that a backend needs to know of it. Points into the policy.
 struct ScriptedCall {
   const Tool* tool = nullptr;
+  const UndoRule* undo = nullptr;  // the one of its undo requests that takes it back
   const Backend* backend = nullptr;
   std::size_t number = 0;
   HttpRequest
@@ -40,9 +41,10 @@ struct ScriptedCall {
 };
 
 // The call number `number` (from 1) of an agent to the tool; its values are its own. Fails with a
-// line for people: why no call to that tool can be made up.
+// line for people: why no call to that tool can be made up. `undo`: the index of the undo request,
+// among those of the tool, that is to take it back.
 std::expected<ScriptedCall, std::string> ScriptCall(const Policy& policy, const Tool& tool,
-                                                    std::size_t number);
+                                                    std::size_t number, std::size_t undo = 0);
 
 // What selectors read of the call and its answer.
 CallValues ValuesOf(const ScriptedCall& call, const std::string& key);
@@ -58,6 +60,8 @@ std::optional<RenderedRequest> ProbeOf(const ScriptedCall& call, const std::stri
 HttpResponse PresentAnswer(const ScriptedCall& call, const std::string& key);
 // The answer to the read of its `before`; `has_effect`: its effect is there.
 HttpResponse StateAnswer(const ScriptedCall& call, bool has_effect);
+// Where a backend tells later what became of the call of that number, if its answer says where.
+std::string LaterPath(std::size_t number);
 // What `settled_by` asks, of the call or of its undo, as the backend will see it; nullopt: nothing.
 std::optional<RenderedRequest> LaterQuestionOf(const ScriptedCall& call, const std::string& key);
 std::optional<RenderedRequest> LaterQuestionOfUndo(const ScriptedCall& call,

@@ -125,7 +125,7 @@ HttpResponse LaterAnswer(const SettledByRule& rule, bool is_done, const HttpResp
 }
 
 HttpResponse UndoneAnswer(const ScriptedCall& call, bool again) {
-  const UndoRule& rule = *call.tool->undo;
+  const UndoRule& rule = *call.undo;
   HttpResponse answer{200, "", {{"Content-Type", "application/json"}}, "{}"};
   const bool says_gone = again && rule.done_when.empty() && rule.done.Contains(404);
   if (says_gone) {

@@ -115,7 +115,7 @@ std::optional<std::string> ScriptedBackend::KeyOfUndo(const Effect& effect,
                                                       const HttpRequest& request) const {
   const ScriptedCall& call = script_[effect.call];
   if (!IsFor(request, *call.backend)) return std::nullopt;
-  const UndoRule* const rule = call.tool->undo ? &*call.tool->undo : nullptr;
+  const UndoRule* const rule = call.undo;
   const RequestPlace& at = KeyRuleOfUndo(rule, *call.backend).at;
   // The key that it names, if it names one, has the form that the write was sent with.
   for (const std::string& named : {std::string(kKeyDigits, '0'), effect.key}) {
@@ -171,7 +171,7 @@ std::optional<HttpResponse> ScriptedBackend::Later(const HttpRequest& request) {
     if (!IsFor(request, *call.backend)) continue;
     const bool is_of_undo = effect.is_undone && asks(call, LaterQuestionOfUndo(call, effect.key));
     if (!is_of_undo && !asks(call, LaterQuestionOf(call, effect.key))) continue;
-    const SettledByRule& rule = is_of_undo ? *call.tool->undo->settled_by : *call.tool->settled_by;
+    const SettledByRule& rule = is_of_undo ? *call.undo->settled_by : *call.tool->settled_by;
     bool& was_asked = is_of_undo ? effect.was_undo_asked_later : effect.was_asked_later;
     const auto state = StateOf(request);
     return LaterAnswer(rule, std::exchange(was_asked, true), state ? &*state : nullptr);
@@ -263,12 +263,12 @@ ServedAnswer ScriptedBackend::Undo(Effect& effect, const std::string& key) {
   }
   const bool again = std::exchange(effect.is_undone, true);
   if (mishaps_.doubts.done || effect.is_none) {
-    if (!call.tool->undo->settled_by) effect.is_undone = effect.is_none;  // a probe finds it
+    if (!call.undo->settled_by) effect.is_undone = effect.is_none;  // a probe finds it
     deeds_.push_back({Action::Kind::kUndoAgain, effect.call});
     return UndoneAnswer(call, again);
   }
   const bool is_harmless =
-      again && !mishaps_.doubts.repeatable && call.tool->undo->repeatable == Repeatable::kYes;
+      again && !mishaps_.doubts.repeatable && call.undo->repeatable == Repeatable::kYes;
   deeds_.push_back({is_harmless ? Action::Kind::kUndoAgain : Action::Kind::kUndone, effect.call});
   HttpResponse answer = UndoneAnswer(call, again);
   if (!key.empty()) known_[name] = {effect.call, answer, true};

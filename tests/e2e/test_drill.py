@@ -213,6 +213,8 @@ def test_an_update_is_put_back_and_keys_in_bodies_are_known_again(tmp_path):
     assert ("payments.create is refused, which breaks the flow", "UNDONE", 1, 1) in ends, ends
     assert ("every step succeeds", "COMMITTED", 2, 0) in ends, ends
     assert "not played" not in done.stderr
+    refunded = [row for row in found["rows"] if "undo request 2" in row["scenario"]]
+    assert refunded == [], "who ends a flow is not undone"
     assert re.search(r"^.+: \d+ runs are done$", done.stderr, re.M), done.stderr
 
 
@@ -226,12 +228,37 @@ def test_a_claim_of_the_policy_that_is_false_breaks_the_promise(tmp_path):
     done = drill(tmp_path, SHOP, *doubts)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "PROMISE BROKEN" in done.stdout
-    forgotten = drill(tmp_path, SHOP, "--doubt", "key_lives")
+    forgotten = drill(tmp_path, SHOP, "--doubt", "key_lives", "--doubt", "done")
     assert forgotten.returncode == 1 and "Doubted: key_lives." in forgotten.stdout
     assert f"      {claims['key_header']}\n" in forgotten.stdout
+    assert "Doubted: done." in forgotten.stdout
+    stands = "the log says that orders.create is undone, but its effect stands"
+    assert f"      {stands}\n" in forgotten.stdout
     for claim, how in claims.items():
         assert f"Doubted: {claim}." in done.stdout
         assert f"      {how}\n" in done.stdout
+
+
+JOBS = """\
+version: 1
+backends: { shop: { url: "http://shop.invalid" } }
+tools:
+  stock.import:
+    match: POST shop /imports
+    effect: write
+    settle: none
+    identity: body#/file
+    settled_by: { request: "GET /jobs/{answer.body#/job}", until: answer.body#/state == "done" }
+    undo: { request: "DELETE /imports/{external_ref}", done: [ 2xx, 404 ], repeatable: true }
+"""
+
+
+def test_a_job_that_says_done_of_what_never_took_effect_breaks_the_promise(tmp_path):
+    sound = drill(tmp_path, JOBS)
+    assert sound.returncode == 0, sound.stdout + sound.stderr
+    done = drill(tmp_path, JOBS, "--doubt", "settled_by")
+    assert done.returncode == 1 and "Doubted: settled_by." in done.stdout
+    assert "      the log says SUCCEEDED of stock.import, which had no effect\n" in done.stdout
 
 
 # What each of these packs rests on: without it the promise breaks.
