@@ -283,10 +283,14 @@ def there(kind, **members):
     return make
 
 
-def a_branch(double):
-    branch = f"b{double.number()}"
-    double.make(f"refs/heads/{branch}", ref=f"refs/heads/{branch}", object={"sha": "a1"})
-    return branch
+def a_ref(folder="heads/"):
+    def make(double):
+        name = f"b{double.number()}"
+        ref = f"refs/{folder}{name}"
+        double.make(ref, ref=ref, object={"sha": "a1"})
+        return name
+
+    return make
 
 
 def a_label(double):
@@ -331,6 +335,17 @@ def changes(kind, **members):
     return lambda double, names: double.change(f"{kind}{names['id']}", **members)
 
 
+def ref_cases(tool, folder, tail=""):
+    ref, given = f"{ACME}/git/refs/{folder}$id", a_ref(folder)
+    return [
+        Case(f"github.{tool}.update{tail}", f"PATCH {ref}", {"sha": "$token", "force": True},
+             given=given, foreign=changes(f"refs/{folder}", object={"sha": "theirs"})),
+        Case(f"github.{tool}.delete{tail}", f"DELETE {ref}", given=given,
+             foreign=lambda double, names: double.make(
+                 f"refs/{folder}{names['id']}", ref="theirs", object={"sha": "theirs"})),
+    ]  # fmt: skip
+
+
 AN_ISSUE = there("issue", title="Old", body=None, state="open",
                  labels=[{"name": "bug", "color": "ededed", "default": False}])  # fmt: skip
 A_PULL = there("pull", title="Old", body="b", state="open", head="h", merged_at=None)
@@ -369,11 +384,8 @@ CASES = [
          {"body": "$token", "path": "a.txt", "line": 1}, given=A_PULL),
     Case("github.pull.comment.update", f"PATCH {ACME}/pulls/comments/$id", {"body": "$token"},
          given=A_COMMENT, foreign=changes("comment ", body="Theirs")),
-    Case("github.branch.update", f"PATCH {ACME}/git/refs/heads/$id", {"sha": "$token"},
-         given=a_branch, foreign=changes("refs/heads/", object={"sha": "theirs"})),
-    Case("github.branch.delete", f"DELETE {ACME}/git/refs/heads/$id", given=a_branch,
-         foreign=lambda double, names: double.make(
-             f"refs/heads/{names['id']}", ref="theirs", object={"sha": "theirs"})),
+    *ref_cases("branch", "heads/"), *ref_cases("branch", "heads/fix/", ".2"),
+    *ref_cases("tag", "tags/"),
     *file_cases("", ""), *file_cases(".2", "docs/"), *file_cases(".3", "src/app/"),
     Case("github.release.create", f"POST {ACME}/releases", {"tag_name": "$token", "draft": True}),
     Case("github.release.create", f"POST {ACME}/releases", {"tag_name": "$token"}, parks=True),

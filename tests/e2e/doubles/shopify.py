@@ -8,6 +8,8 @@ shopify.dev: implementing-idempotency, its changelog of 2025-12-12):
 * what a rule of the shop forbids comes with HTTP 200 in userErrors, the thing being null.
 * inventorySetQuantities must be told changeFromQuantity; another quantity than that, unless it is
   null, is CHANGE_FROM_QUANTITY_STALE.
+* inventoryMoveQuantities wants it at both ends; it moves by so much, whatever else is there.
+* a gift card is not debited by more than it has.
 * a customer with orders is not deleted.
 * orderCancel gives a Job, which says when it is done.
 * who asks too often gets HTTP 200, errors with code THROTTLED.
@@ -16,7 +18,7 @@ Not published, so offered in both ways: whether closing what is closed is an err
 from doubles.base import Case
 from doubles.graphql import GraphqlDouble, mutation
 
-KEYED = ("refundCreate", "inventorySetQuantities")
+KEYED = ("refundCreate", "inventorySetQuantities", "inventoryMoveQuantities")
 # Field by field: what it makes, the argument with its members, what a new one has beside them.
 MADE = {
     "refundCreate": ("refund", "input", {}),
@@ -129,6 +131,10 @@ class Shopify(GraphqlDouble):
         name, asked = document.name, document.arguments
         if name == "inventorySetQuantities":
             return self.quantities(asked["input"])
+        if name == "inventoryMoveQuantities":
+            return self.move(asked["input"])
+        if name in ("giftCardCredit", "giftCardDebit"):
+            return self.turn_card(name, asked)
         if name == "orderCancel":
             return self.cancel(asked["orderId"])
         if name in MADE:
@@ -160,6 +166,32 @@ class Shopify(GraphqlDouble):
         thing[member] = value
         self.happened(f"{kind} {member} {value}")
         return {kind: thing}
+
+    def turn_card(self, name, asked):
+        verb = name.removeprefix("giftCard")
+        card, moved = self.find("giftCard", asked["id"]), asked[f"{verb.lower()}Input"]
+        amount = float(moved[f"{verb.lower()}Amount"]["amount"])
+        if verb == "Debit" and card["balance"] < amount:
+            raise UserError("INSUFFICIENT_FUNDS")
+        card["balance"] += amount if verb == "Credit" else -amount
+        self.happened(f"card {verb}")
+        return {f"{name}Transaction": {"id": f"gid://{self.number()}"}}
+
+    def move(self, asked):
+        (change,) = asked["changes"]
+        item = change["inventoryItemId"]
+        ends = {end: self.things[f"quantity {item} {change[end]['locationId']}"]
+                for end in ("from", "to")}  # fmt: skip
+        for end, there in ends.items():
+            wanted = change[end]["changeFromQuantity"]
+            if wanted not in (None, there["quantity"]):
+                raise UserError("CHANGE_FROM_QUANTITY_STALE")
+            if (change[end]["name"] == "available") == ("ledgerDocumentUri" in change[end]):
+                raise UserError("INVALID_LEDGER_DOCUMENT")
+        ends["from"]["quantity"] -= change["quantity"]
+        ends["to"]["quantity"] += change["quantity"]
+        self.happened("quantity moved")
+        return {"inventoryAdjustmentGroup": {"id": f"gid://{self.number()}"}}
 
     def quantities(self, asked):
         wanted = asked["quantities"]
@@ -206,6 +238,25 @@ def a_quantity(double):
     return name
 
 
+def two_quantities(double):
+    name = a_quantity(double)
+    double.make(f"quantity {name} L2", quantity=0)
+    return name
+
+
+def moved(source, target, uris, **words):
+    """A call that moves three pieces between states; which of them want an URI differs."""
+    ends = {"from": {"locationId": "L1", "name": source, "changeFromQuantity": 3},
+            "to": {"locationId": "L2", "name": target, "changeFromQuantity": None}}  # fmt: skip
+    for end in uris:
+        ends[end]["ledgerDocumentUri"] = "gid://app/Move/1"
+    change = {"inventoryItemId": "$id", "quantity": 3, **ends}
+    return call("inventoryMoveQuantities", "inventory.move",
+                {"input": {"reason": "movement_created", "referenceDocumentUri": "gid://app/Move/1",
+                           "changes": [change]}},
+                "inventoryAdjustmentGroup { id }", given=two_quantities, **words)  # fmt: skip
+
+
 def others(kind, **members):
     return lambda double, names: double.change(f"{kind} {names['id']}", **members)
 
@@ -233,6 +284,15 @@ CASES = [
               "changeFromQuantity": 3}]}},
          "inventoryAdjustmentGroup { id }", given=a_quantity,
          foreign=lambda double, names: double.change(f"quantity {names['id']} L1", quantity=7)),
+    moved("available", "available", ()),
+    moved("reserved", "available", ("from",)),
+    moved("available", "damaged", ("to",)),
+    moved("reserved", "damaged", ("from", "to")),
+    *(call(f"giftCard{verb}", f"giftcard.{verb.lower()}",
+           {"id": "$id", f"{verb.lower()}Input": {
+               f"{verb.lower()}Amount": {"amount": "5.00", "currencyCode": "EUR"}}},
+           f"giftCard{verb}Transaction {{ id }}", given=given("giftCard", balance=9.0))
+      for verb in ("Credit", "Debit")),
     call("orderUpdate", "order.update", {"input": {"id": "$id", "note": "$token", "tags": []}},
          "order { id }", given=given("order", **AN_ORDER), foreign=others("order", note="theirs")),
     call("orderClose", "order.close", {"input": {"id": "$id"}}, "order { id }",

@@ -101,6 +101,34 @@ class Slack(Double):
         self.happened(verb)
         return 200, {"ok": True}
 
+    def find_channel(self, name):
+        if f"channel {name}" not in self.things:
+            raise self.no("channel_not_found")
+        return self.things[f"channel {name}"]
+
+    def shown_channel(self, name):
+        channel = self.find_channel(name)
+        topic = {"value": channel.get("topic", ""), "creator": "U1", "last_set": 0}
+        shown = {"id": name, "name": channel["name"], "topic": topic}
+        return 200, {"ok": True, "channel": shown}
+
+    @route("GET /api/conversations.info")
+    def info(self, call):
+        return self.shown_channel(call.query["channel"])
+
+    @route("POST /api/conversations.(setTopic|rename)")
+    def rename(self, call, method):
+        asked = call.json()
+        channel = self.find_channel(asked["channel"])
+        if method == "setTopic":
+            channel["topic"] = asked["topic"]
+        elif any(thing.get("name") == asked["name"] for thing in self.things.values()):
+            raise self.no("name_taken")
+        else:
+            channel["name"] = asked["name"]
+        self.happened(method)
+        return self.shown_channel(asked["channel"])
+
     @route("POST /api/conversations.kick")
     def kick(self, call):
         asked = call.json()
@@ -148,10 +176,10 @@ class Slack(Double):
 DOUBLE = Slack
 
 
-def a_channel(is_archived):
+def a_channel(is_archived, **members):
     def make(double):
         name = f"C{double.number()}"
-        double.make(f"channel {name}", name=name, is_archived=is_archived)
+        double.make(f"channel {name}", name=name.lower(), is_archived=is_archived, **members)
         return name
 
     return make
@@ -211,6 +239,14 @@ CASES = [
          given=a_channel(False)),
     Case("slack.channel.unarchive", "POST /api/conversations.unarchive", {"channel": "$id"},
          given=a_channel(True)),
+    Case("slack.channel.topic", "POST /api/conversations.setTopic",
+         {"channel": "$id", "topic": "$token"}, given=a_channel(False, topic="Old"),
+         foreign=lambda double, names: double.change(f"channel {names['id']}", topic="Theirs")),
+    Case("slack.channel.topic", "POST /api/conversations.setTopic",
+         {"channel": "$id", "topic": "$token"}, given=a_channel(False, topic="")),
+    Case("slack.channel.rename", "POST /api/conversations.rename",
+         {"channel": "$id", "name": "$token"}, given=a_channel(False),
+         foreign=lambda double, names: double.change(f"channel {names['id']}", name="theirs")),
     Case("slack.channel.kick", "POST /api/conversations.kick", {"channel": "C1", "user": "$id"},
          given=there("member")),
     Case("slack.canvas.create", "POST /api/canvases.create", {"title": "$token"}, moved=gone,
