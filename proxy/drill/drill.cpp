@@ -54,6 +54,7 @@ class Director {
   void Start(std::size_t row);
   void Take(const DrillCrew::Ended& ended);
   void PlanKills(const DrillRow& first);
+  void NameWhatStopped(const DrillRow& first);
   void TellProgress();
   void TellFlow(std::size_t flow);
   std::string PathOf(std::size_t row) const {
@@ -108,7 +109,19 @@ void Director::Take(const DrillCrew::Ended& ended) {
   }
   row.is_reached = row.result.struck >= std::min<std::size_t>(KillsOf(row).size(), 1);
   ++done_;
-  if (row.kill == Kill::kNone) PlanKills(row);
+  if (row.kill != Kill::kNone) return;
+  NameWhatStopped(row);
+  PlanKills(row);
+}
+
+// An agent whose call does not come through goes no further.
+void Director::NameWhatStopped(const DrillRow& first) {
+  const Scenario& scenario = findings_.plan.flows[first.flow].scenarios[first.scenario];
+  const std::string& tool = first.result.not_done;
+  if (scenario.kind != Scenario::Kind::kSucceeds || tool.empty() || options_.doubts.any()) return;
+  findings_.plan.skipped.push_back(
+      {tool,
+       "its made-up call did not succeed, so what comes after it in its flow was not played"});
 }
 
 void Director::TellProgress() {

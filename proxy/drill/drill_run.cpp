@@ -355,6 +355,10 @@ RunResult Play::Conclude() {
   }
   result.verdict = Reckon(calls, found_, scenario_.must_break);
   for (const Action& deed : found_.deeds) result.story.push_back(LineOf(deed, calls));
+  const auto stopped = std::ranges::find(found_.told_done, false);
+  if (stopped != found_.told_done.end()) {
+    result.not_done = calls[static_cast<std::size_t>(stopped - found_.told_done.begin())].tool;
+  }
   return result;
 }
 

@@ -15,6 +15,7 @@ struct RunResult {
   std::vector<std::string> commits;  // of the first proxy: "payments.charge DISPATCHING"
   std::size_t struck = 0;            // kills that came; the others were not reached
   std::vector<std::string> story;    // what the backends did, for people
+  std::string not_done;              // the first tool whose call the agent saw no success of
 };
 
 // The file of who may use the admin port in a run.

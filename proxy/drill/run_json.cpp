@@ -36,6 +36,7 @@ std::string ToJson(const RunResult& result) {
     json.Texts("commits", result.commits);
     json.Number("struck", result.struck);
     json.Texts("story", result.story);
+    json.Text("not_done", result.not_done);
   });
 }
 
@@ -49,7 +50,8 @@ std::optional<RunResult> RunResultFromJson(const std::string& text) {
                                .broken = TextsAt(*json, "broken")},
                    .commits = TextsAt(*json, "commits"),
                    .struck = NumberAt(*json, "struck"),
-                   .story = TextsAt(*json, "story")};
+                   .story = TextsAt(*json, "story"),
+                   .not_done = ScalarText(*json, "not_done")};
 }
 
 }  // namespace recourse

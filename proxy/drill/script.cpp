@@ -235,7 +235,11 @@ void Maker::NeedOfRequest(const Need& need) {
   if (wanted_.IsAbsent(place)) return;
   switch (place.source) {
     case Source::kBody:
-      (void)PutAt(call_.body, place.name, ValueAt(place.name, type), false);
+      if (!place.name.empty()) {
+        (void)PutAt(call_.body, place.name, ValueAt(place.name, type), false);
+      } else if (call_.body.kind == Json::Kind::kNull) {
+        call_.body.kind = Json::Kind::kObject;  // all of it: other places are in there, too
+      }
       break;
     case Source::kQuery:
       if (std::ranges::none_of(call_.query, [&](const auto& p) { return p.first == place.name; })) {

@@ -19,7 +19,8 @@ DrillRow Row(Kill kill, std::size_t commit, DrillVerdict verdict) {
                      .struck = kill == Kill::kNone    ? 0U
                                : kill == Kill::kTwice ? 2U
                                                       : 1U,
-                     .story = {"order took effect", "order took effect"}}};
+                     .story = {"order took effect", "order took effect"},
+                     .not_done = {}}};
 }
 
 DrillFindings Findings() {
@@ -110,11 +111,13 @@ TEST(DrillReport, ARunsResultComesWholeOutOfItsProcess) {
                                .broken = {"a", "b"}},
                    .commits = {"order DISPATCHING", "flow UNDONE"},
                    .struck = 1,
-                   .story = {"order took effect"}};
+                   .story = {"order took effect"},
+                   .not_done = "order"};
   const auto back = RunResultFromJson(ToJson(result));
   ASSERT_TRUE(back);
   EXPECT_EQ(ToJson(*back), ToJson(result));
   EXPECT_EQ(back->verdict.parked, "\"why\"");
+  EXPECT_EQ(back->not_done, "order");
   EXPECT_FALSE(RunResultFromJson(""));
 }
 

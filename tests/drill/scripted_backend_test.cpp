@@ -150,6 +150,24 @@ TEST(ScriptedUndo, ThatIsAnsweredAsDoneAndUndoesNothingBreaksThePromise) {
   EXPECT_EQ(broken[0], "the log says that make is undone, but its effect stands");
 }
 
+// An `identity` of all of a body: Recourse takes objects and lists alone for arguments.
+TEST(ScriptCall, WhoseWholeBodyIsReadHasAnObjectForIt) {
+  const auto policy = LoadGood(R"(
+backends: { shop: { url: "http://shop" } }
+tools:
+  put:
+    match: "PUT shop /orders/{id}"
+    effect: write
+    settle: none
+    identity: [ path.id, body# ]
+    before: { request: "GET /orders/{path.id}", keep: body#/note }
+    undo: { request: "PUT /orders/{path.id}", json: { note: "{before.body#/note}" }, rest: stays }
+)");
+  const auto call = ScriptCall(*policy, *policy->FindTool("put"), 1);
+  ASSERT_TRUE(call) << call.error();
+  EXPECT_EQ(call->request.body, R"({"note":"drill-1-note"})");
+}
+
 constexpr const char* kSeveral = R"(
     settle: none
     undo:
