@@ -7,7 +7,7 @@ import re
 
 LINE_COLUMNS_MAX = 100
 PAGE_COLUMNS_MAX = 120  # of a page's prose; tables and outputs are as wide as they are
-README_LINES_MAX = 115  # of the top's: what somebody reads before trying it
+README_LINES_MAX = 110  # of the top's: what somebody reads before trying it
 # (whose, which pages, how many words they may have together; a word has a letter)
 PAGE_WORDS = [
     # But the table of the packs' writes, which is made, not written, and grows with them.
