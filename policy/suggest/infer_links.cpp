@@ -1,13 +1,12 @@
 #include "policy/suggest/infer_links.h"
 
 #include <algorithm>
-#include <array>
 #include <set>
 #include <tuple>
 
 #include "policy/import/import_text.h"
 #include "policy/suggest/seen_values.h"
-#include "policy/uri/opposites.h"
+#include "policy/suggest/taking_back.h"
 
 namespace recourse {
 namespace {
@@ -16,30 +15,6 @@ constexpr std::size_t kBackMin = 3;
 constexpr std::size_t kNamedBackMin = 2;  // where the member is called like a name
 constexpr std::size_t kUndosMin = 2;
 constexpr std::size_t kProbesMin = 3;
-
-// What takes back what was made, as the last word of a path or in the name of a tool.
-constexpr std::array<std::string_view, 17> kTakesBack{
-    "cancel",  "cancellation", "cancellations", "void",      "voids",   "refund",
-    "refunds", "reverse",      "reversal",      "reversals", "revoke",  "undo",
-    "release", "withdraw",     "delete",        "remove",    "rollback"};
-
-bool IsTakingBack(std::string_view word) {
-  return std::ranges::find(kTakesBack, word) != kTakesBack.end();
-}
-
-// By its method or its name; whether it does, the calls have to show.
-bool MayTakeBack(const SeenTool& made, const SeenTool& tool) {
-  if (tool.segments.empty() || tool.IsRead()) return false;
-  if (tool.method == "DELETE") return NamesOne(tool.segments.back());
-  if (!tool.IsMcp()) return IsTakingBack(tool.segments.back());
-  const auto words = WordsOf(tool.segments.front());
-  if (std::ranges::any_of(words, IsTakingBack)) return true;
-  return std::ranges::any_of(WordsOf(made.segments.front()), [&](const std::string& verb) {
-    return std::ranges::any_of(OppositesOf(verb), [&](std::string_view opposite) {
-      return std::ranges::find(words, opposite) != words.end();
-    });
-  });
-}
 
 // "shop /orders/" of a value in "/orders/{id}/items".
 std::string SlotOf(const SeenTool& tool, std::size_t segment) {
@@ -303,10 +278,16 @@ class ToolLinks {
     return gone;
   }
 
+  static bool IsBetter(const SuggestedUndo& undo, const SuggestedUndo& other) {
+    if (undo.is_guess != other.is_guess) return other.is_guess;
+    return undo.taken_back > other.taken_back;
+  }
+
   void InferUndo() {
     for (std::size_t i = 0; i < all_.tools_.size(); ++i) {
       const SeenTool& later = all_.tools_[i];
-      if (&later == &tool_ || later.backend != tool_.backend || !MayTakeBack(tool_, later)) {
+      const TakesBack takes_back = MayTakeBack(tool_, later);
+      if (&later == &tool_ || later.backend != tool_.backend || takes_back == TakesBack::kNo) {
         continue;
       }
       const auto pairs = TakenBack(i);
@@ -316,6 +297,7 @@ class ToolLinks {
           " named " + std::to_string(pairs.size()) + " of " + std::to_string(ref_.made.size());
       SuggestedUndo undo;
       undo.is_delete = later.method == "DELETE";
+      undo.is_guess = takes_back == TakesBack::kPerhaps;
       undo.tool = i;
       undo.taken_back = pairs.size();
       undo.of = ref_.made.size();
@@ -329,7 +311,7 @@ class ToolLinks {
         continue;
       }
       undo.request = later.IsMcp() ? *path : later.method + " " + *path;
-      if (!links_.undo || links_.undo->taken_back < undo.taken_back) {
+      if (!links_.undo || IsBetter(undo, *links_.undo)) {
         if (links_.undo) links_.other_undos.push_back(links_.undo->request);
         links_.undo = std::move(undo);
       } else {

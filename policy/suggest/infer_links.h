@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "policy/suggest/infer_identity.h"
+#include "policy/suggest/infer_put_back.h"
 #include "policy/suggest/infer_search.h"
 
 namespace recourse {
@@ -29,6 +30,7 @@ struct SuggestedUndo {
   std::size_t tool = 0;                                   // that it calls
   bool is_form = false;
   bool is_delete = false;
+  bool is_guess = false;  // its name may mean something else
   std::size_t taken_back = 0, of = 0;
   std::size_t gone = 0;  // reads afterwards that found nothing
 };
@@ -36,7 +38,8 @@ struct SuggestedUndo {
 struct SuggestedLinks {
   SuggestedRef ref;
   std::optional<SuggestedUndo> undo;
-  std::vector<std::string> other_undos;  // candidates that were not taken, in words
+  std::optional<SuggestedPutBack> put_back;  // of a PATCH or PUT
+  std::vector<std::string> other_undos;      // candidates that were not taken, in words
   std::optional<SuggestedProbe> probe;
 };
 

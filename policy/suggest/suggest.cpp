@@ -131,6 +131,7 @@ Suggestion SuggestTools(const std::vector<Sighting>& seen,
     if (!tool.IsRead()) {
       suggested.identity = InferIdentity(seen, tool);
       suggested.links = links.Of(t, suggested.identity);
+      suggested.links.put_back = InferPutBack(seen, tools, tool);
       ReplayTool(seen, suggested, made.replay);
     }
     if (suggested.links.undo) undone_by.try_emplace(suggested.links.undo->tool, suggested.name);

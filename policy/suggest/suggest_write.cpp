@@ -45,10 +45,27 @@ std::string MembersText(const std::vector<std::pair<std::string, std::string>>& 
   return out;
 }
 
+void WritePutBack(const SuggestedPutBack& put_back, const std::string& method, std::string& out) {
+  std::vector<std::string> kept;
+  std::vector<std::pair<std::string, std::string>> members;
+  for (const std::string& member : put_back.members) {
+    kept.push_back("body#/" + member);
+    members.emplace_back(member, "{before.body#/" + member + "}");
+  }
+  if (kept.empty()) kept.emplace_back("body#");
+  AddComment(out, CountOf(put_back.shown, "read") + " showed what a call had set");
+  out += "    before: { request: " + QuotedText("GET " + put_back.path) +
+         ", keep: " + PlaceList(kept) + " }\n";
+  out += "    undo: { request: " + QuotedText(method + " " + put_back.path) + ", json: " +
+         (members.empty() ? QuotedText("{before.body#}") : "{" + MembersText(members) + " }") +
+         ", only_if: unchanged, repeatable: true }\n";
+}
+
 void WriteUndo(const SuggestedTool& tool, std::string& out) {
   const SuggestedLinks& links = tool.links;
   const bool is_mcp = tool.seen.IsMcp();
   for (const std::string& other : links.other_undos) AddComment(out, "candidate: " + other);
+  if (links.put_back) return WritePutBack(*links.put_back, tool.seen.method, out);
   if (!links.undo && !tool.takes_back.empty()) {
     AddComment(out, "CHECK: it is an undo, so nothing undoes it");
     out += "    undo: none\n    reason: " + QuotedText("it takes back " + tool.takes_back) + "\n";
@@ -65,6 +82,9 @@ void WriteUndo(const SuggestedTool& tool, std::string& out) {
       "took back " + std::to_string(undo.taken_back) + " of " + std::to_string(undo.of);
   if (undo.gone > 0) line += "; " + CountOf(undo.gone, "read") + " then found nothing";
   AddComment(out, line);
+  if (undo.is_guess) {
+    AddComment(out, "CHECK: that this takes back all of it, and is no end that it comes to anyway");
+  }
   out += (is_mcp ? "    undo: { call: " : "    undo: { request: ") + QuotedText(undo.request);
   if (!undo.body.empty()) {
     out += is_mcp ? ", arguments: {" : undo.is_form ? ", form: {" : ", json: {";

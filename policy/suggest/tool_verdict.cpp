@@ -45,9 +45,14 @@ void JudgeIdentity(const SuggestedIdentity& identity, ToolVerdict& verdict) {
 
 void JudgeLinks(const SuggestedTool& tool, ToolVerdict& verdict) {
   const SuggestedLinks& links = tool.links;
-  if (links.undo) {
-    verdict.holds.push_back("undo " + links.undo->request + " of " +
-                            PartOf(links.undo->taken_back, links.undo->of));
+  if (links.put_back) {
+    verdict.holds.push_back("undo puts back what GET showed before; " +
+                            std::to_string(links.put_back->shown) + " reads showed what was set");
+  } else if (links.undo) {
+    auto& to = links.undo->is_guess ? verdict.open : verdict.holds;
+    to.push_back("undo " + links.undo->request + " of " +
+                 PartOf(links.undo->taken_back, links.undo->of) +
+                 (links.undo->is_guess ? ", if that takes it back" : ""));
   } else if (!tool.takes_back.empty()) {
     verdict.open.push_back("undo: none, as it takes back " + tool.takes_back);
   } else {

@@ -50,6 +50,10 @@ int Verify(const ApiClient& client, const LedgerArguments& args) {
 }
 
 int Accept(const ApiClient& client, const LedgerArguments& args) {
+  if (args.reason.find_first_not_of(' ') == std::string::npos) {
+    std::cerr << "recourse: say why with --reason TEXT: it is kept in the ledger\n";
+    return kExitUsage;
+  }
   if (args.shared.ledger.empty()) return AcceptLedger(client, args.reason, std::cout, std::cerr);
   if (args.group.empty() != args.all_groups) {
     std::cerr << "recourse: whose? Each group has its own calls to look after: give --group, or "

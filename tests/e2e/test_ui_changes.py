@@ -54,6 +54,11 @@ def test_the_three_states_stand_side_by_side(machine, tracker, desk, browser):
     assert "\u202e" not in told["/title"][2], "what would turn the line round is shown as a sign"
     assert json.loads(told["/labels"][0]) == FIELDS["labels"], told
     assert told["/labels"][1:] == ["[]", '["theirs"]']
+    # Its picture: nothing was refused, as nothing was sent.
+    assert browser.count(".t-lane .t-mark-failed") == 0
+    assert browser.count('.t-mark-held:has-text("undo not sent: changed since")') == 1
+    assert "undo held back" in browser.eval(
+        "document.querySelector('.t-lane').getAttribute('aria-label')")
     # What is shown is what the API and the command tell.
     (step,) = machine.flow(trace)["steps"]
     assert {one["place"]: one["now"] for one in step["changed_since"]} == {

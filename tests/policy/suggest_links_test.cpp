@@ -4,11 +4,13 @@
 #include <string>
 
 #include "policy/language/loader.h"
+#include "policy/suggest/tool_verdict.h"
 #include "tests/policy/seen_traffic.h"
 
 namespace recourse::suggest_links_test {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -89,6 +91,22 @@ TEST(SuggestLinksTest, APathThatEndsWithCancelTakesBack) {
   const SuggestedTool tool = traffic.Tool("POST", "/orders");
   ASSERT_TRUE(tool.links.undo);
   EXPECT_EQ(tool.links.undo->request, "POST /orders/{external_ref}/cancel");
+}
+
+// A loan's return may be its undo, or how it ends.
+TEST(SuggestLinksTest, AnAmbiguousNameIsMarkedAndGivesWayToAClearOne) {
+  SeenTraffic traffic = Orders(8);
+  for (int i = 0; i < 5; ++i) traffic.Call("POST", "/orders/" + N(100 + i) + "/return", {}, {200});
+  SuggestedTool tool = traffic.Tool("POST", "/orders");
+  ASSERT_TRUE(tool.links.undo);
+  EXPECT_EQ(tool.links.undo->request, "POST /orders/{external_ref}/return");
+  EXPECT_TRUE(tool.links.undo->is_guess);
+  EXPECT_THAT(VerdictOf(tool).open,
+              Contains("undo POST /orders/{external_ref}/return of 5 of 8, if that takes it back"));
+  for (int i = 5; i < 7; ++i) traffic.Call("POST", "/orders/" + N(100 + i) + "/cancel", {}, {200});
+  tool = traffic.Tool("POST", "/orders");
+  EXPECT_EQ(tool.links.undo->request, "POST /orders/{external_ref}/cancel");
+  EXPECT_FALSE(tool.links.undo->is_guess);
 }
 
 TEST(SuggestLinksTest, ARefundNamesWhatItTakesBackInItsBody) {

@@ -220,7 +220,7 @@ constexpr Endpoint kEndpoints[] = {
                       kFlowOrPlan, kUndoParams, "404 409"))),
     Row("POST", "/ledger/accept", Need::kRepair, "acceptLedger",
         "Let new writes through after a restore",
-        MayTake("AcceptOrder", Gives("Its state then", "Ledger"))),
+        Takes("AcceptOrder", Gives("Its state then", "Ledger"))),
     Row("POST", "/ledger/backup", Need::kRepair, "backupLedger",
         "A consistent copy of the running ledger", Sends("The file", kBytes, {}, "409")),
     Row("POST", "/operations/{operation}/settle", Need::kSettle, "settleOperation",

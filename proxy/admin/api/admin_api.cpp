@@ -137,21 +137,20 @@ void AdminApi::NoteOrder(const Operator& who, std::string what) {
 
 // Who accepted it, and why, is durable before it is so.
 HttpResponse AdminApi::Accept(const Operator& who, const std::string& body) {
-  const auto json = body.empty() ? ParseJson("{}") : ParseJson(body);
+  const auto json = ParseJson(body);
   const Json* const reason = json ? json->Find("reason") : nullptr;
-  const bool is_good = json && json->kind == Json::Kind::kObject &&
-                       json->members.size() == (reason == nullptr ? 0 : 1) &&
-                       (reason == nullptr || reason->kind == Json::Kind::kString);
+  const bool is_good = reason != nullptr && json->members.size() == 1 &&
+                       reason->kind == Json::Kind::kString &&
+                       reason->text.find_first_not_of(" \t\r\n") != std::string::npos;
   if (!is_good) {
-    return Problem(400, "Bad body", "the body may be a JSON object such as {\"reason\": \"...\"}");
+    return Problem(400, "Bad body", "the body must say what is known of it: {\"reason\": \"...\"}");
   }
-  if (reason != nullptr && reason->text.size() > limits::kFlowReasonBytesMax) {
+  if (reason->text.size() > limits::kFlowReasonBytesMax) {
     return Problem(400, "Bad body",
                    fmt::format("the reason has more than {} bytes", limits::kFlowReasonBytesMax));
   }
   if (parts_.ledger.Stats().restored) {
-    const auto recorded = RecordOrder(who, std::string(kAcceptOrder),
-                                      reason == nullptr ? std::string() : reason->text);
+    const auto recorded = RecordOrder(who, std::string(kAcceptOrder), reason->text);
     if (!recorded) return Problem(503, "Not accepted", recorded.error().detail());
   }
   if (auto accepted = parts_.ledger.AcceptRestoredBackup(); !accepted) {

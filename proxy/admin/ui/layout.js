@@ -17,6 +17,9 @@ function placed(rows) {
   });
 }
 
+// An undo that was not sent, as somebody has changed what it would put back: no backend spoke.
+const isHeld = (event) => event?.phase === "REJECTED" && !event.http_status;
+
 // What one operation did: spans from one event to the next, and how it ended.
 function spansOf(events, isUndo, end) {
   const spans = [];
@@ -25,7 +28,7 @@ function spansOf(events, isUndo, end) {
     const next = events[at + 1];
     const until = next ? ms(next) : end;
     const kind = event.phase === "UNCERTAIN" ? "unknown"
-      : event.phase === "DISPATCHING" ? (isUndo ? "undo" : "attempt")
+      : event.phase === "DISPATCHING" ? (isUndo ? (isHeld(next) ? "held" : "undo") : "attempt")
         : WAITING.has(event.phase) ? "waiting" : null;
     if (kind) {
       spans.push({ kind, from: ms(event), to: until, attempt: event.attempt, event,
@@ -58,7 +61,8 @@ function laneOf(step, at, events, end) {
       at: ms(forward.outcome), event: forward.outcome });
   }
   for (const event of undo) {
-    if (event.status === "FAILED") lane.marks.push({ kind: "failed", at: ms(event), event });
+    if (event.status !== "FAILED") continue;
+    lane.marks.push({ kind: isHeld(event) ? "held" : "failed", at: ms(event), event });
   }
   if (compensated) {
     lane.marks.push({ kind: "compensated", at: ms(compensated), event: compensated });

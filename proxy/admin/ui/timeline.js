@@ -9,6 +9,7 @@ const SHAPES = {
   success: "M-3.5 0.3 L-1 2.8 L3.7 -2.7",
   failed: "M-2.8 -2.8 L2.8 2.8 M2.8 -2.8 L-2.8 2.8",
   compensated: "M-3.6 -0.6 H1 A2.3 2.3 0 0 1 1 4 H-0.5 M-1.3 -3 L-3.7 -0.6 L-1.3 1.8",
+  held: "M-3.2 0 H3.2",
   kept: "M0 -3.5 V0.8 M0 3.3 V3.4",
   parked: "M-1.8 -3 V3 M1.8 -3 V3",
 };
@@ -32,6 +33,7 @@ function spanTitle(lane, span) {
   const words = {
     attempt: `attempt ${span.attempt}, ${until}`,
     undo: `undo request, attempt ${span.attempt}, ${until}`,
+    held: `undo held back, attempt ${span.attempt}, ${until}`,
     unknown: `outcome unknown, ${until}`,
     waiting: `waits for a human, ${until}`,
     effect: `its effect stood, ${span.isRunning ? "and stands" : until}`,
@@ -55,7 +57,8 @@ function drawSpan(lane, span, hatch) {
 
 function drawMark(mark, y) {
   const words = { kept: "its effect stays, by a human's word", parked: "parked" };
-  const text = mark.event ? `${mark.event.phase}, ${dateText(mark.event.time, true)}`
+  const phase = mark.kind === "held" ? "undo not sent: changed since" : mark.event?.phase;
+  const text = mark.event ? `${phase}, ${dateText(mark.event.time, true)}`
     : words[mark.kind];
   return s("g", { class: `t-mark t-mark-${mark.kind}`, transform: `translate(${mark.x} ${y})` },
     title(text), s("circle", { r: 8 }), s("path", { d: SHAPES[mark.kind] ?? "M0 0" }));
@@ -94,7 +97,7 @@ function drawLane(lane, layout, hatch, open) {
   return s("g", { class: `t-lane${lane.isStuck && layout.parkedAt !== null ? " t-stuck" : ""}`,
     role: "button", tabindex: "0", "data-keep": `lane-${lane.step}`,
     "aria-label": `Step ${lane.number}, ${plain(lane.tool)}: ${said}` +
-      `${last ? `; ${last.kind}` : ""}. Show its events`,
+      `${last ? `; ${last.kind === "held" ? "held back" : last.kind}` : ""}. Show its events`,
     onclick: () => open(lane.step),
     onkeydown: (event) => {
       if (event.key !== "Enter" && event.key !== " ") return;
