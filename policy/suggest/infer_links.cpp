@@ -242,6 +242,7 @@ class ToolLinks {
     for (const Pair& pair : pairs) {
       if (seen_[pair.later].form == SeenBody::kOther) return "its body";
       undo.is_form |= seen_[pair.later].form == SeenBody::kForm;
+      undo.is_json |= seen_[pair.later].form == SeenBody::kJson;
       for (const SeenValue& value : seen_[pair.later].body) ++places[value.place];
     }
     for (const auto& [place, times] : places) {

@@ -29,6 +29,7 @@ struct SuggestedUndo {
   std::vector<std::pair<std::string, std::string>> body;  // member, template
   std::size_t tool = 0;                                   // that it calls
   bool is_form = false;
+  bool is_json = false;  // also where it has no member
   bool is_delete = false;
   bool is_guess = false;  // its name may mean something else
   std::size_t taken_back = 0, of = 0;

@@ -86,7 +86,7 @@ void WriteUndo(const SuggestedTool& tool, std::string& out) {
     AddComment(out, "CHECK: that this takes back all of it, and is no end that it comes to anyway");
   }
   out += (is_mcp ? "    undo: { call: " : "    undo: { request: ") + QuotedText(undo.request);
-  if (!undo.body.empty()) {
+  if (!undo.body.empty() || (undo.is_json && !is_mcp)) {
     out += is_mcp ? ", arguments: {" : undo.is_form ? ", form: {" : ", json: {";
     out += MembersText(undo.body) + " }";
   }

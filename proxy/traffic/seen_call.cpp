@@ -103,6 +103,7 @@ class ValueReader {
   }
 
   void AddJson(const std::string& place, const Json& value, std::size_t depth = 0) {
+    if (depth == 0 && IsObject(&value) && value.members.empty()) return;  // it says nothing
     if (IsObject(&value) && depth < kDepthMax && !value.members.empty()) {
       for (const auto& [name, member] : value.members) {
         AddJson(place + "/" + PointerToken(name), member, depth + 1);

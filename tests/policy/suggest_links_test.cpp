@@ -109,6 +109,19 @@ TEST(SuggestLinksTest, AnAmbiguousNameIsMarkedAndGivesWayToAClearOne) {
   EXPECT_FALSE(tool.links.undo->is_guess);
 }
 
+// Many clients send an empty object where there is nothing to say.
+TEST(SuggestLinksTest, AnEmptyObjectIsSentAsOne) {
+  SeenTraffic traffic = Orders(6);
+  for (int i = 0; i < 4; ++i) {
+    Sighting& call = traffic.Call("POST", "/orders/" + N(100 + i) + "/cancel", {}, {200});
+    call.form = SeenBody::kJson;
+  }
+  Suggestion made = SuggestTools(traffic.seen, {});
+  EXPECT_THAT(ToolsText(made),
+              HasSubstr("undo: { request: \"POST /orders/{external_ref}/cancel\", json: { }, "));
+  EXPECT_THAT(made.left_out, IsEmpty());
+}
+
 TEST(SuggestLinksTest, ARefundNamesWhatItTakesBackInItsBody) {
   SeenTraffic traffic = Orders(6);
   for (int i = 0; i < 6; ++i) traffic.Call("GET", "/orders/" + N(100 + i), {}, {});

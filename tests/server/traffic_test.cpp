@@ -88,6 +88,13 @@ TEST(TrafficTest, KindsAreToldBeforeTheValueIsForgotten) {
   }
 }
 
+TEST(TrafficTest, AnEmptyObjectSaysNothing) {
+  const Sighting seen = Seen(Order("{}"), HmacKey("k"));
+  EXPECT_EQ(seen.form, SeenBody::kJson);
+  EXPECT_TRUE(seen.body.empty());
+  EXPECT_EQ(Seen(Order(R"({"x": {}})"), HmacKey("k")).body.size(), 1);
+}
+
 TEST(TrafficTest, BodiesThatNobodyReadsAreOfAnotherForm) {
   SeenCall call = Order("{");
   EXPECT_EQ(Seen(call, HmacKey("k")).form, SeenBody::kOther);
