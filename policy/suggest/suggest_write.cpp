@@ -72,9 +72,9 @@ void WriteUndo(const SuggestedTool& tool, std::string& out) {
     return;
   }
   if (!links.undo) {
-    out +=
-        "    # CHECK: name an undo, an approval, or the reason why neither is needed\n"
-        "    undo: undecided  # no call seen takes it back\n";
+    out += "    # CHECK: name an undo, an approval, or the reason why neither is needed\n";
+    out += links.other_undos.empty() ? "    undo: undecided  # no call seen takes it back\n"
+                                     : "    undo: undecided\n";
     return;
   }
   const SuggestedUndo& undo = *links.undo;

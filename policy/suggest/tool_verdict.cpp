@@ -56,7 +56,9 @@ void JudgeLinks(const SuggestedTool& tool, ToolVerdict& verdict) {
   } else if (!tool.takes_back.empty()) {
     verdict.open.push_back("undo: none, as it takes back " + tool.takes_back);
   } else {
-    verdict.open.push_back("undo undecided, as no call seen takes it back");
+    verdict.open.push_back("undo undecided, as " + (links.other_undos.empty()
+                                                        ? std::string("no call seen takes it back")
+                                                        : links.other_undos.front()));
     verdict.must_decide = true;
   }
   if (!links.probe) return;

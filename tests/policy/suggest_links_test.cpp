@@ -148,6 +148,10 @@ TEST(SuggestLinksTest, ACandidateWithAValueThatNothingTellsIsOnlyNamed) {
   EXPECT_FALSE(tool.links.undo);
   EXPECT_THAT(tool.links.other_undos,
               ElementsAre("POST /orders/{id}/cancel named 4 of 6, but nothing tells body#/reason"));
+  EXPECT_THAT(
+      VerdictOf(tool).open,
+      Contains("undo undecided, as POST /orders/{id}/cancel named 4 of 6, but nothing tells "
+               "body#/reason"));
 }
 
 // 25 orders, repeats among them, and lists asked for by cart.
