@@ -1,6 +1,8 @@
 #include "policy/suggest/infer_put_back.h"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 #include <set>
 #include <string_view>
 
@@ -45,7 +47,7 @@ class PutBackInference {
     const auto sets = AllSets();
     if (!sets || !IsShown(*sets)) return std::nullopt;
     SuggestedPutBack made;
-    made.shown = Shown();
+    made.shown = Shown(*sets);
     if (made.shown < kShownMin) return std::nullopt;
     for (const std::string& segment : tool_.segments) {
       made.path += '/';
@@ -86,26 +88,44 @@ class PutBackInference {
     return true;
   }
 
-  // Reads that showed all that the last call before them had set; 0: too many showed something
-  // else.
-  std::size_t Shown() const {
-    std::size_t shown = 0, differ = 0;
+  // The last call before that read which changed what it reads.
+  const Sighting* LastBefore(std::size_t number) const {
+    const auto before = std::ranges::lower_bound(tool_.calls, number);
+    const auto last =
+        std::find_if(std::reverse_iterator(before), tool_.calls.rend(), [&](std::size_t call) {
+          return seen_[call].Succeeded() && IsOfOneThing(seen_[call], seen_[number]);
+        });
+    return last == tool_.calls.rend() ? nullptr : &seen_[*last];
+  }
+
+  // Reads that showed all that the last call before them had set; 0: of some member none did, or
+  // too many showed something else, such as asterisks for a secret.
+  std::size_t Shown(const Members& sets) const {
+    struct Counts {
+      std::size_t shown = 0, differ = 0;
+    };
+    std::map<std::string, Counts> by_member;
+    std::size_t whole = 0;
     for (const std::size_t number : read_.calls) {
       const Sighting& read = seen_[number];
       if (!read.Succeeded() || !read.query.empty()) continue;
-      const auto before = std::ranges::lower_bound(tool_.calls, number);
-      const auto last =
-          std::find_if(std::reverse_iterator(before), tool_.calls.rend(), [&](std::size_t call) {
-            return seen_[call].Succeeded() && IsOfOneThing(seen_[call], read);
-          });
-      if (last == tool_.calls.rend()) continue;
-      const bool is_shown = std::ranges::all_of(seen_[*last].body, [&](const SeenValue& value) {
+      const Sighting* const last = LastBefore(number);
+      if (last == nullptr) continue;
+      bool is_whole = true;
+      for (const SeenValue& value : last->body) {
         const SeenValue* const now = ValueAt(read.answer, std::string(kAnswer) + value.place);
-        return now != nullptr && now->hash == value.hash;
-      });
-      ++(is_shown ? shown : differ);
+        const bool is_shown = now != nullptr && now->hash == value.hash;
+        Counts& counts = by_member[TopMemberOf(value.place)];
+        ++(is_shown ? counts.shown : counts.differ);
+        is_whole = is_whole && is_shown;
+      }
+      whole += is_whole;
     }
-    return differ > 0 && IsMany(differ, shown) ? 0 : shown;
+    const bool are_known = std::ranges::all_of(sets, [&](const std::string& member) {
+      const Counts& counts = by_member[member];
+      return counts.shown > 0 && (counts.differ == 0 || !IsMany(counts.differ, counts.shown));
+    });
+    return are_known ? whole : 0;
   }
 
   const std::vector<Sighting>& seen_;

@@ -63,6 +63,8 @@ TEST(SuggestPutBackTest, WhatAReadShowedBeforeIsPutBackByThePatch) {
 TEST(SuggestPutBackTest, EveryMemberThatSomeCallSetsIsKept) {
   SeenTraffic traffic = Changed("PATCH", 3);
   traffic.Call("PATCH", "/members/100", {Name(5)}, {});
+  EXPECT_FALSE(traffic.Tool("PATCH", "/members/{id}").links.put_back) << "no read showed it yet";
+  traffic.Call("GET", "/members/100", {}, {200, {Phone(900), Name(5)}});
   EXPECT_THAT(traffic.Tool("PATCH", "/members/{id}").links.put_back->members,
               ElementsAre("name", "phone"));
 }
@@ -101,6 +103,15 @@ TEST(SuggestPutBackTest, ReadsHaveToShowWhatWasSet) {
   }
   EXPECT_FALSE(traffic.Tool("PATCH", "/members/{id}").links.put_back);
   EXPECT_THAT(TextOf(traffic), Not(HasSubstr("before:")));
+}
+
+// One call in many sets a secret, and its read shows asterisks.
+TEST(SuggestPutBackTest, WhatAReadHidesIsLeftOpen) {
+  SeenTraffic traffic = Changed("PATCH", 20, {{"/pin", "****"}});
+  ASSERT_TRUE(traffic.Tool("PATCH", "/members/{id}").links.put_back);
+  traffic.Call("PATCH", "/members/100", {{"/pin", "1234"}}, {});
+  traffic.Call("GET", "/members/100", {}, {200, {Phone(900), Name(0), {"/pin", "****"}}});
+  EXPECT_FALSE(traffic.Tool("PATCH", "/members/{id}").links.put_back);
 }
 
 // Another thing's read tells nothing of it, nor does one of a call that was refused.
