@@ -282,9 +282,9 @@ Task<Outcome> IdempotencyFilter::Conclude(RequestContext& context, const Call& c
   if (dispatching.is_step && context.policy != nullptr) {
     transition.flow = FlowEffectOf(*context.policy, tool, transition.to);
   }
-  AddEffect(
-      {context.policy.get(), *context.backend, context.path, result ? &result->response : nullptr},
-      secret_, dispatching, transition);
+  AddEffect({context.policy.get(), *context.backend, context.path,
+             result ? &result->response : nullptr, &values},
+            secret_, dispatching, transition);
   const bool breaks_flow = transition.flow && transition.flow->to == FlowPhase::kBreaking;
   ProblemFacts facts;
   facts.event = dispatching.id;

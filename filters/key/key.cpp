@@ -2,6 +2,7 @@
 
 #include <string_view>
 
+#include "filters/key/named_state.h"
 #include "filters/key/older_names.h"
 #include "filters/key/recipe.h"
 #include "filters/key/standing_marks.h"
@@ -84,6 +85,7 @@ Result<DerivedKey> DeriveKey(const KeyInputs& inputs) {
   derived.client_key = named.key;
   derived.is_named = intent.is_named;
   derived.stands = StandingOf(inputs);
+  if (!inputs.body.call_name.empty()) derived.resource = AddNamedState(inputs, derived.stands);
   derived.stands.is_named = intent.is_named;
   derived.has_identity = intent.has_identity;
   if (named.intent) derived.named_key = DigestFromHex(*named.intent);

@@ -41,7 +41,9 @@ struct DerivedKey {
   // What names of the call were under earlier recipes, where those are others.
   std::vector<OlderRecipe> older;
   Principal principal = kNoPrincipal;
-  Digest resource{};  // what the call writes to: backend, path and query; zeros: a call by name
+  // What the call writes to: backend, path and query; of one by name what it sets. Zeros: nothing
+  // that is known.
+  Digest resource{};
   Standing stands;
   // Nothing says which calls belong together, neither the call nor the policy.
   bool is_retry_only = false;

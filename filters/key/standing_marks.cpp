@@ -6,6 +6,7 @@
 
 #include "filters/call/redirect.h"
 #include "filters/key/canonical_args.h"
+#include "filters/key/door_marks.h"
 #include "filters/key/dry_run.h"
 #include "filters/key/undo_marks.h"
 #include "filters/ledger/model/standing_notes.h"
@@ -159,13 +160,6 @@ std::uint32_t Short(const Digest& digest) {
   return value;
 }
 
-MemberDigest MemberOf(const HmacKey& secret, const Json::Member& member) {
-  const auto& [name, value] = member;
-  const std::string text = CanonicalJson(value);
-  return {Short(secret.OfParts({kMemberVersion, name})),
-          Short(secret.OfParts({kMemberVersion, name, text}))};
-}
-
 void AddMembers(const KeyInputs& inputs, Standing& stands) {
   const CallBody& body = inputs.body;
   stands.members = Members::kUnknown;
@@ -197,12 +191,7 @@ std::uint64_t ContentOf(const HmacKey& secret, const std::string& method, const 
 
 std::optional<Digest> ResourceOfTarget(const HmacKey& secret, const EffectFacts& facts,
                                        std::string_view target) {
-  const auto mark = std::min(target.find('?'), target.size());
-  std::string scratch;
-  const auto form = FormOf(target.substr(0, mark), scratch);
-  if (!form) return std::nullopt;
-  const Pairs query = mark < target.size() ? ParsePairs(target.substr(mark + 1)) : Pairs();
-  return ResourceOf(secret, facts.backend.name, form->path, query, facts.tenants);
+  return ResourceOfTarget(secret, facts.backend.name, facts.tenants, target);
 }
 
 void AddPlace(const HmacKey& secret, const EffectFacts& facts, std::string_view target,
@@ -261,6 +250,39 @@ void AddWhole(const KeyInputs& inputs, Standing& stands) {
   for (const WriteKind kind : kinds) stands.ended_by.push_back(MarkOn(*whole, kind));
 }
 
+// Where MOVE and COPY read and write (RFC 4918 9.8, 9.9).
+struct Transfer {
+  Mark source{}, destination{};
+};
+std::optional<Transfer> TransferOf(const KeyInputs& inputs, std::uint64_t tenants) {
+  const HttpRequest& request = inputs.request;
+  const bool is_transfer = request.method == "MOVE" || request.method == "COPY";
+  const std::string* const field =
+      is_transfer ? FindHeader(request.headers, "Destination") : nullptr;
+  if (field == nullptr) return std::nullopt;
+  std::string_view target = *field;
+  if (const auto scheme = target.find("://"); scheme != target.npos) {
+    target.remove_prefix(std::min(target.find('/', scheme + 3), target.size()));
+  }
+  if (!target.starts_with('/')) return std::nullopt;
+  const auto place = ResourceOfTarget(inputs.secret, inputs.backend, tenants, target);
+  if (!place) return std::nullopt;
+  const Digest source =
+      ResourceOf(inputs.secret, inputs.backend, inputs.path, inputs.query, tenants);
+  return Transfer{MarkOf(source), MarkOf(*place)};
+}
+
+// Its answer is true until something else is written to either place.
+void AddTransfer(const KeyInputs& inputs, Standing& stands) {
+  const auto transfer = TransferOf(inputs, NoteIn(stands, NoteKind::kTenants).value_or(0));
+  if (!transfer) return;
+  using enum WriteKind;
+  for (const WriteKind kind : {kPut, kDelete, kPatch, kPost}) {
+    if (kind != kDelete) stands.ended_by.push_back(MarkOn(transfer->source, kind));
+    stands.ended_by.push_back(MarkOn(transfer->destination, kind));
+  }
+}
+
 // The agent may make the undo request by itself.
 void AddUndo(const HmacKey& secret, const EffectFacts& facts, const Event& dispatching,
              Transition& transition) {
@@ -271,8 +293,9 @@ void AddUndo(const HmacKey& secret, const EffectFacts& facts, const Event& dispa
   const HttpRequest request{undo.method, undo.target, undo.headers, undo.body};
   if (facts.backend.has_endpoint()) {
     const auto body = ReadCallBody(facts.backend, request);
-    if (body && body->calls_tool()) NoteUndoCall(secret, facts, own, *body, transition);
-    return;
+    const bool is_call = body && body->calls_tool();
+    if (is_call) NoteUndoCall(secret, facts, own, *body, transition);
+    return AddDoorEnds(secret, facts, dispatching, is_call ? &*body : nullptr, transition);
   }
   const auto resource = ResourceOfTarget(secret, facts, undo.target);
   if (!resource) return;
@@ -297,6 +320,23 @@ void AddUndo(const HmacKey& secret, const EffectFacts& facts, const Event& dispa
 }
 
 }  // namespace
+
+MemberDigest MemberOf(const HmacKey& secret, const Json::Member& member) {
+  const auto& [name, value] = member;
+  const std::string text = CanonicalJson(value);
+  return {Short(secret.OfParts({kMemberVersion, name})),
+          Short(secret.OfParts({kMemberVersion, name, text}))};
+}
+
+std::optional<Digest> ResourceOfTarget(const HmacKey& secret, const std::string& backend,
+                                       std::uint64_t tenants, std::string_view target) {
+  const auto mark = std::min(target.find('?'), target.size());
+  std::string scratch;
+  const auto form = FormOf(target.substr(0, mark), scratch);
+  if (!form) return std::nullopt;
+  const Pairs query = mark < target.size() ? ParsePairs(target.substr(mark + 1)) : Pairs();
+  return ResourceOf(secret, backend, form->path, query, tenants);
+}
 
 Digest CallMark(const HmacKey& secret, const std::string& backend, const CallBody& body,
                 std::uint64_t tenants, std::string_view arguments) {
@@ -349,6 +389,13 @@ void AddNotes(const KeyInputs& inputs, Standing& stands) {
   // Its query may narrow what it is about, or say nothing of that.
   const auto whole = WholeOf(inputs, tenants);
   if (whole) stands.leaves.push_back(MarkOn(*whole, stands.kind));
+  // What stood at the destination is replaced, and what a MOVE takes is there no more.
+  const auto transfer = TransferOf(inputs, tenants);
+  if (!transfer) return;
+  stands.ended_by.push_back(NoteOf(NoteKind::kExact, 0));
+  stands.leaves.push_back(MarkOn(transfer->destination, WriteKind::kDelete));
+  if (request.method == "COPY") return;
+  stands.leaves.push_back(MarkOn(transfer->source, WriteKind::kDelete));
 }
 
 Standing StandingOf(const KeyInputs& inputs) {
@@ -369,6 +416,8 @@ Standing StandingOf(const KeyInputs& inputs) {
   AddActions(inputs, std::move(arguments), stands);
   AddUndoMarks(inputs, stands);
   AddWhole(inputs, stands);
+  AddTransfer(inputs, stands);
+  AddDoor(inputs, stands);
   if (stands.kind == WriteKind::kPatch) AddMembers(inputs, stands);
   return stands;
 }
@@ -384,6 +433,8 @@ void AddEffect(EffectFacts facts, const HmacKey& secret, const Event& dispatchin
     transition.ended_by.push_back(NoteOf(NoteKind::kUnproven, 0));
   }
   if (transition.undo) AddUndo(secret, facts, dispatching, transition);
+  const bool has_call = transition.undo && facts.backend.has_endpoint();
+  if (!has_call) AddDoorEnds(secret, facts, dispatching, nullptr, transition);
   if (IsIdempotent(kind) || kind == WriteKind::kPatch || facts.backend.has_endpoint()) return;
   if (!transition.external_ref.empty()) {
     std::string place(facts.path);

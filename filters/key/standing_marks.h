@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "filters/key/key.h"
@@ -19,12 +20,18 @@ std::uint64_t TenantMark(const HmacKey& secret, const Headers& headers);
 Digest ResourceOf(const HmacKey& secret, const std::string& backend, std::string_view path,
                   Pairs query, std::uint64_t tenants);
 
+// The same of the target of a request; nullopt: it has no one form.
+std::optional<Digest> ResourceOfTarget(const HmacKey& secret, const std::string& backend,
+                                       std::uint64_t tenants, std::string_view target);
+
 // A call by name, by that and all its arguments.
 Digest CallMark(const HmacKey& secret, const std::string& backend, const CallBody& body,
                 std::uint64_t tenants, std::string_view arguments);
 
 // Of a call: kind, actions and members. All but what its answer tells.
 Standing StandingOf(const KeyInputs& inputs);
+
+MemberDigest MemberOf(const HmacKey& secret, const Json::Member& member);
 
 // Adds what the call says of itself beside its marks, for whatever it may end: whether it is
 // certain to remove what it names, of which tenant it is, and its content. Also the mark of a
@@ -38,7 +45,8 @@ struct EffectFacts {
   const Backend& backend;
   const std::string& path;  // of the call, canonical
   const HttpResponse* answer = nullptr;
-  std::uint64_t tenants = 0;  // filled in from the event
+  const CallValues* values = nullptr;  // of the call and its answer, where they are at hand
+  std::uint64_t tenants = 0;           // filled in from the event
 };
 void AddEffect(EffectFacts facts, const HmacKey& secret, const Event& dispatching,
                Transition& transition);

@@ -12,6 +12,7 @@
 #include "filters/ledger/model/row_id.h"
 #include "filters/ledger/model/standing_notes.h"
 #include "policy/model/principal.h"
+#include "policy/model/tool_names.h"
 #include "policy/undo/undo_choice.h"
 #include "proxy/base/crash_point.h"
 
@@ -60,6 +61,16 @@ void NoteOwnContent(const Standing& step, Standing& stands) {
   stands.members = stands.values.empty() ? Members::kUnknown : Members::kListed;
 }
 
+// What the step has set, by a call by name, is set to something else.
+void NoteSetBack(const Event& step, Event& undo) {
+  undo.resource = step.resource;
+  undo.stands.kind = WriteKind::kPatch;
+  undo.stands.is_named = true;
+  undo.stands.values = step.stands.values;
+  for (MemberDigest& member : undo.stands.values) member.value = ~member.value;
+  undo.stands.members = undo.stands.values.empty() ? Members::kUnknown : Members::kListed;
+}
+
 NewOperation OperationOf(const Event& step, const Backend& backend) {
   NewOperation call;
   call.event.key = UndoKeyOf(step.key, step.operation);
@@ -80,7 +91,9 @@ NewOperation OperationOf(const Event& step, const Backend& backend) {
     call.event.stands.kind = KindOfMethod(request.method);
     call.event.stands.is_named = true;
     NoteOwnContent(step.stands, call.event.stands);
-    if (const auto own = OwnUndoOf(step.stands)) call.event.stands.leaves.push_back(*own);
+    for (const Mark& own : OwnUndosOf(step.stands)) call.event.stands.leaves.push_back(own);
+  } else if (step.resource != Digest{} && IsCallByName(step.method)) {
+    NoteSetBack(step, call.event);
   }
   return call;
 }

@@ -5,6 +5,7 @@
 
 #include "policy/graphql/key_argument.h"
 #include "policy/model/principal.h"
+#include "policy/undo/put_back.h"
 #include "policy/uri/opposites.h"
 #include "proxy/base/http/argument_fields.h"
 
@@ -185,10 +186,18 @@ std::string OppositesOfName(std::string_view name) {
 }
 
 // After which writes the stored answer of a call that its agent did not name is true no more.
-std::string WhatEnds(const Tool& tool, const ExplainedCall& call, const Explanation& out) {
+std::string WhatEnds(const Tool& tool, const ExplainedCall& call, const CallValues& values,
+                     const Explanation& out) {
   const bool is_mcp = !out.mcp_tool.empty();
   std::string text;
-  if (!is_mcp && (call.method == "PUT" || call.method == "DELETE" || tool.superseded_by_others)) {
+  if (is_mcp && SetsBack(tool, values)) {
+    text = tool.superseded_by_others
+               ? "any other write to what `before` reads"
+               : "its undo, or a call that sets something else in what `before` reads";
+  } else if (is_mcp && tool.superseded_by_others) {
+    text = "any other call of it";
+  } else if (!is_mcp &&
+             (call.method == "PUT" || call.method == "DELETE" || tool.superseded_by_others)) {
     text = "any other write on its path and query";
   } else if (!is_mcp && call.method == "PATCH") {
     text = "a PUT or DELETE of it, or a PATCH that gives one of its members another value";
@@ -236,7 +245,7 @@ void AddKey(const Policy& policy, const Tool& tool, const ExplainedCall& call,
   const bool key_wins = !has_identity || tool.agent_key == AgentKey::kWins;
   if (key_wins && AddNamedIntent(call, "Idempotency-Key", out)) return;
   if (key_wins && AddPlacedKey(tool, call, values, out)) return;
-  out.notes.push_back("Its answer is replayed until " + WhatEnds(tool, call, out) + ".");
+  out.notes.push_back("Its answer is replayed until " + WhatEnds(tool, call, values, out) + ".");
   AddScope(tool.scope, call, values, has_identity, out);
   if (!has_identity) {
     if (!identity.empty()) {

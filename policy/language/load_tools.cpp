@@ -69,6 +69,7 @@ void ReadKeyWords(MapReader& map, Tool& tool) {
   tool.across_traces = map.OneOf("across_traces", kAcross).value_or(tool.across_traces);
   tool.on_mismatch = map.OneOf("on_mismatch", kMismatch).value_or(tool.on_mismatch);
   for (const LocatedText& item : map.Texts("superseded_by")) {
+    if (item.text == "none") continue;
     if (item.text == "others") {
       tool.superseded_by_others = true;
     } else if (tool.superseded_by.size() == kSupersedingMax) {

@@ -87,6 +87,11 @@ void CheckBefore(PolicyBuilder& draft, const RouteTable& routes, std::size_t ind
 // The tools that `same_as` names. A part of Validate.
 void CheckSameAs(PolicyBuilder& draft, std::size_t index);
 
+// What `superseded_by` names. A part of Validate.
+void CheckSuperseding(PolicyBuilder& draft, std::size_t index);
+// Tools called by a name that says that they set something, of which nothing else is known.
+void WarnAboutSetting(PolicyBuilder& draft, std::size_t index);
+
 // Which calls may be the undo of another one. A part of Validate.
 void NoteUndoes(PolicyBuilder& draft, std::size_t index);
 

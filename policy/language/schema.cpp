@@ -241,7 +241,7 @@ constexpr std::string_view kSchema = R"json({
         "on_mismatch": { "enum": [ "reject", "replay", "ask" ], "default": "reject",
           "description": "What becomes of the same key with other arguments." },
         "superseded_by": { "$ref": "#/$defs/texts",
-          "description": "Tools whose writes end its answer; `others`: all on its path." },
+          "description": "Tools whose writes end its answer; others: all on its path or name." },
         "external_ref": { "$ref": "#/$defs/text", "default": "answer.body#/id",
           "description": "The place of the backend's name for what was made." },
         "settle": { "oneOf": [ { "const": "none" }, { "$ref": "#/$defs/settle" } ],

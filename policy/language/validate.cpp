@@ -150,52 +150,6 @@ void CheckForbidden(PolicyBuilder& draft, std::size_t index) {
   }
 }
 
-// What every path of the tool captures.
-std::vector<std::string> CapturesOfAll(const Tool& tool) {
-  std::vector<std::string> common;
-  for (std::size_t i = 0; i < tool.patterns.size(); ++i) {
-    std::vector<std::string> names;
-    for (const auto& segment : ParsePattern(tool.patterns[i]).segments) {
-      if (segment.is_capture) names.push_back(segment.text);
-    }
-    if (i == 0) common = names;
-    std::erase_if(common, [&](const std::string& name) {
-      return std::ranges::find(names, name) == names.end();
-    });
-  }
-  std::ranges::sort(common);
-  return common;
-}
-
-void CheckSuperseding(PolicyBuilder& draft, std::size_t index) {
-  const auto refuse = [&](std::string why) {
-    draft.problems.Error(draft.ToolPlace(index, "superseded_by"),
-                         draft.ToolKey(index, "superseded_by"), std::move(why));
-  };
-  Tool& tool = draft.policy.tools[index];
-  if (tool.superseded_by_others && tool.is_named()) {
-    refuse("`others` are other writes on its path, and a call by name has none; name tools");
-  }
-  for (EndingTool& ending : tool.superseded_by) {
-    const auto found = draft.tools.find(ending.name);
-    if (found == draft.tools.end()) {
-      refuse("no tool is called " + ending.name + "; accepted: names of tools that write, others");
-      continue;
-    }
-    Tool& other = draft.policy.tools[found->second];
-    if (other.effect == Effect::kRead) {
-      refuse(ending.name + " is a read, which changes nothing");
-    } else if (found->second == index) {
-      refuse("its own later calls are no reason to make it again; say others if it sets a state");
-    }
-    other.supersedes_others = true;
-    // Both must capture all of them, or there is nothing to compare.
-    const std::vector<std::string> mine = CapturesOfAll(tool);
-    std::vector<std::string> theirs = CapturesOfAll(other);
-    if (std::ranges::includes(mine, theirs)) ending.captures = std::move(theirs);
-  }
-}
-
 void WarnAboutUnknown(PolicyBuilder& draft, std::size_t index) {
   const Tool& tool = draft.policy.tools[index];
   if (!HasMatch(tool) || draft.ToolHas(index, "settle") || AsksAboutCalls(tool)) return;
@@ -409,6 +363,7 @@ void Validate(PolicyBuilder& draft) {
     WarnAboutKey(draft, i);
     WarnAboutKeyWithoutBody(draft, i);
     WarnAboutUnknown(draft, i);
+    WarnAboutSetting(draft, i);
   }
   WarnAboutCoveredWrites(draft);
 }

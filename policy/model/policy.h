@@ -230,6 +230,9 @@ struct SameAsRule {
   // Of that tool, once all are read.
   std::vector<Selector> named{};
   std::string called{};  // its name at its server; empty: it has a path
+  // Its one path, where its identity has all that the path captures: there a call through this
+  // door writes. Empty: that is not known.
+  std::string backend{}, method{}, pattern{};
 };
 
 struct Tool {

@@ -257,6 +257,12 @@ bool PutsBack(const Tool& tool, const UndoRule& rule) {
       SelectorsOf(body), [](const Selector& place) { return place.source == Source::kBeforeBody; });
 }
 
+bool SetsBack(const Tool& tool, const CallValues& call) {
+  if (!tool.is_named() || !tool.before || !tool.undo) return false;
+  const auto chosen = ChooseUndo(tool, call);
+  return chosen && PutsBack(tool, *UndosOf(tool)[*chosen]);
+}
+
 bool MaySet(const UndoRule& rule, const std::string& place) {
   const RequestTemplate& request = rule.request;
   if (!request.calls.empty()) return true;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "filters/ledger/index/key_index.h"
+#include "filters/ledger/model/standing_notes.h"
 
 namespace recourse::differential {
 namespace {
@@ -60,11 +61,22 @@ void RandomVerbs::TakeStanding(Event& event) {
   event.stands.by_others = Percent(10);
   if (Percent(20)) event.stands.leaves.push_back(MarkOf(DigestOf(Pick("did", 3))));
   if (Percent(20)) event.stands.ended_by.push_back(MarkOf(DigestOf(Pick("did", 3))));
+  TakeNotes(event.stands);
   if (event.stands.kind != WriteKind::kPatch) return;
   event.stands.members = static_cast<Members>(Below(3));
   if (event.stands.members != Members::kListed) return;
   event.stands.values.push_back(
       {static_cast<std::uint32_t>(Below(2)), static_cast<std::uint32_t>(Below(3))});
+}
+
+// That it may be the undo of another write, and what may have undone it.
+void RandomVerbs::TakeNotes(Standing& stands) {
+  if (Percent(10)) stands.leaves.push_back(DoubtMark(Below(3)));
+  if (Percent(10)) stands.ended_by.push_back(NoteOf(NoteKind::kMayUndo, Below(3)));
+  if (Percent(10)) stands.ended_by.push_back(NoteOf(NoteKind::kUnproven, 0));
+  if (Percent(80)) return;
+  stands.ended_by.push_back(NoteOf(Percent(50) ? NoteKind::kWhole : NoteKind::kOwnUndo, 1));
+  stands.ended_by.push_back(MarkOf(DigestOf(Pick("did", 3))));
 }
 
 void RandomVerbs::TakeFlow(Event& event) {

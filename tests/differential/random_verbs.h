@@ -35,6 +35,7 @@ class RandomVerbs {
   RenderedRequest Request();
   Snapshot State();
   void TakeStanding(Event& event);
+  void TakeNotes(Standing& stands);
   void TakeFlow(Event& event);
   void TakeRecognition(NewOperation& call);
   void TakeApproval(NewOperation& call);

@@ -46,13 +46,16 @@ Result<Ended> ReferenceEngine::IsSuperseded(const NewOperation& call,
   return IsIdempotent(call.event.stands.kind) ? Ended::kYes : Ended::kPerhaps;
 }
 
-// Writes of somebody else are not certain to have ended it, unless its policy says so.
+// Writes of somebody else, and those that its query may narrow, are not certain to have ended it,
+// unless its policy says so.
 Result<Ended> ReferenceEngine::EndedBy(const EventFront& write, const Mark& mark,
                                        std::uint64_t row) {
   if (IsIdempotent(write.stands.kind)) return Ended::kYes;
   const auto effect = ReadEventFront(row);
   if (!effect) return std::unexpected(effect.error());
+  if (NoteIn(effect->stands, NoteKind::kUnproven)) return Ended::kPerhaps;
   if (IsDeclared(write.stands, write.resource, mark)) return Ended::kYes;
+  if (IsOfWhole(write.stands, mark)) return Ended::kPerhaps;
   const bool is_others = effect->principal != kNoPrincipal && write.principal != kNoPrincipal &&
                          effect->principal != write.principal;
   return is_others ? Ended::kPerhaps : Ended::kYes;
@@ -67,6 +70,11 @@ Result<Ended> ReferenceEngine::EndedSince(const EventFront& write, std::uint64_t
     const auto by_that = EndedBy(write, mark, **row);
     if (!by_that || *by_that == Ended::kYes) return by_that;
     ended = Ended::kPerhaps;
+  }
+  for (const Mark& mark : DoubtsOf(write.stands)) {
+    const auto row = index_.FindSince(AsDigest(mark), since);
+    if (!row) return std::unexpected(row.error());
+    if (*row) ended = Either(ended, Ended::kPerhaps);
   }
   if (write.stands.kind != WriteKind::kPatch) return ended;
   const auto contradicted = ContradictedSince(write, since);
@@ -116,7 +124,10 @@ Result<bool> ReferenceEngine::IsEndedByOpen(const EventFront& write) {
     }
     return false;
   };
-  for (const Mark& mark : EndsOf(write.stands, write.resource)) {
+  std::vector<Mark> marks = EndsOf(write.stands, write.resource);
+  const std::vector<Mark> doubts = DoubtsOf(write.stands);
+  marks.insert(marks.end(), doubts.begin(), doubts.end());
+  for (const Mark& mark : marks) {
     const auto ended = ends(mark, false);
     if (!ended || *ended) return ended;
   }

@@ -244,6 +244,38 @@ def test_an_update_is_undone_from_what_was_there_before(proxy, server, token):
     assert server.issues()["i1"] == old
 
 
+SET = "mutation($id: ID!, $in: IssueUpdate!) { issueUpdate(id: $id, input: $in) { success } }"
+
+
+def test_what_a_later_call_has_set_is_set_again(proxy, server, token):
+    issues = {name: {"id": name, "title": "Old", "labels": []} for name in (token, f"{token}-2")}
+    server.ask("POST", "/control", {"issues": issues})
+    trace = rawhttp.traced(secrets.token_hex(16))
+
+    def change(title, issue=token):
+        return post(proxy.port, SET, {"id": issue, "in": {"title": title}}, headers=trace)
+
+    assert not change("a").replayed and not change("b", f"{token}-2").replayed
+    assert change("a").replayed  # of another issue
+    assert not change("b").replayed and not change("a").replayed
+    assert change("a").replayed and not change("b").replayed
+    assert [one["title"] for one in server.issues().values()] == ["b", "b"]
+    assert len(server.executed("issueUpdate")) == 5
+
+
+def test_the_agents_own_undo_ends_the_answer(proxy, server, token):
+    trace = rawhttp.traced(secrets.token_hex(16))
+    made = create(proxy, token, headers=trace)
+    assert create(proxy, token, headers=trace).replayed
+    issue = made.json()["data"]["issueCreate"]["issue"]["id"]
+    delete = "mutation($id: ID!) { issueDelete(id: $id) { success } }"
+    assert post(proxy.port, delete, {"id": issue}, headers=trace).outcome == "executed"
+    again = create(proxy, token, headers=trace)
+    assert again.outcome == "executed" and not again.replayed and again.body != made.body
+    assert create(proxy, token, headers=trace).body == again.body
+    assert len(server.executed("issueCreate")) == 2
+
+
 @pytest.mark.skipif(not CRASH_POINTS, reason="this binary has no crash points")
 @pytest.mark.parametrize("point", ["k05", "k10", "k11", "k12"])
 def test_a_kill_between_write_and_answer_leaves_one_issue(running, tmp_path, token, point):

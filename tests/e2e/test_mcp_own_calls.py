@@ -1,6 +1,8 @@
 """What Recourse itself asks of an MCP server: the rest of a stream that was cut, whether a call
 took effect, the undo of a step. Sessions of the agent may be gone by then."""
 
+import itertools
+
 import pytest
 
 from support.mcp_fixtures import ERAS, client, fixture, running, serving, url  # noqa: F401
@@ -11,6 +13,8 @@ from support.waiting import wait_until
 
 MORE = """\
   orders.get: { match: tools/call tools get_order, effect: read }
+  report: { match: tools/call tools stream_report, effect: write, scope: caller, reason: tests,
+            superseded_by: others }
 flow_rules: { agents_may: [ cancel ] }
 """
 TOOLS = """\
@@ -57,6 +61,38 @@ def test_a_stream_that_was_cut_is_taken_up_again(url, fixture, token):
     assert fields_of(get)["mcp-session-id"] == client.session
     again = client.call("create_order", {"item": token}, number=2)
     assert again.final()["result"] == answer.final()["result"]
+
+
+def test_the_agents_own_undo_ends_the_answer_and_part_of_it_leaves_a_doubt(client, fixture, token):
+    numbers = itertools.count(1)
+    call = lambda name, arguments: client.call(name, arguments, number=next(numbers))
+    create = lambda: call("create_order", {"item": token})
+    order = lambda answer: answer.final()["result"]["structuredContent"]["id"]
+    first = order(create())
+    assert order(create()) == first
+    call("cancel_order", {"id": first})
+    second = order(create())
+    assert second != first and order(create()) == second
+    call("cancel_order", {"id": second, "reason": "a part of it"})
+    told = create()
+    assert "superseded" in told.body.decode()
+    assert meta_of(told)["dev.recourse/outcome"] == "executed"
+    assert len(fixture.executions("create_order")) == 2
+
+
+def test_what_a_later_call_has_set_is_set_again(client, fixture, token):
+    def change(value):
+        setting = {"chunks": 0, "gate": f"{token} {value}"}
+        return client.call("stream_report", setting, number=value)
+
+    for value in (1, 2, 1):
+        assert "idempotent-replayed" not in change(value).headers
+    assert change(1).headers["idempotent-replayed"] == "true"
+    assert len(fixture.executions("stream_report")) == 3
+
+
+def meta_of(answer):
+    return answer.final()["result"]["_meta"]
 
 
 def assert_lost(client, answer, is_error):

@@ -138,6 +138,30 @@ TEST(StandingTest, WhatThePolicySaysEndsItIsToldFromTheRest) {
   EXPECT_TRUE(IsDeclared(stands, kDocument, written));
 }
 
+TEST(StandingTest, WhatExactlyUndoesItIsToldFromWhatMayHave) {
+  const Mark one = MarkOf(DigestOf("a")), other = MarkOf(DigestOf("b")),
+             whole = MarkOf(DigestOf("c"));
+  Standing made = Of(WriteKind::kCall);
+  made.ended_by = {NoteOf(NoteKind::kOwnUndo, 1),
+                   one,
+                   NoteOf(NoteKind::kMayUndo, 7),
+                   NoteOf(NoteKind::kWhole, 1),
+                   whole,
+                   NoteOf(NoteKind::kOwnUndo, 1),
+                   other};
+  EXPECT_THAT(OwnUndosOf(made), testing::ElementsAre(one, other));
+  EXPECT_THAT(RemovalsOf(made, Digest{}), testing::ElementsAre(one, other));
+  EXPECT_THAT(DoubtsOf(made), testing::ElementsAre(DoubtMark(7)));
+  EXPECT_THAT(EndsOf(made, Digest{}), testing::ElementsAre(one, whole, other));
+  EXPECT_TRUE(IsOfWhole(made, whole));
+  EXPECT_FALSE(IsOfWhole(made, one) || IsOfWhole(made, other));
+  EXPECT_FALSE(IsNote(DoubtMark(7)));
+  // What a door made is removed where that door leads.
+  made.made = {MarkOf(kDocument)};
+  EXPECT_THAT(RemovalsOf(made, Digest{}),
+              testing::Contains(MarkOn(MarkOf(kDocument), WriteKind::kDelete)));
+}
+
 TEST(StandingTest, EveryFieldComesBackFromItsBytes) {
   Standing written = Of(WriteKind::kPatch);
   written.is_named = written.is_over = written.is_gone = written.by_others = true;

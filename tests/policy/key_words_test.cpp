@@ -87,6 +87,22 @@ TEST(KeyWordsTest, AToolSaysWhoseWritesEndItsAnswers) {
   EXPECT_THAT(ProblemsOf(load("set")), HasSubstr("say others if it sets a state"));
 }
 
+TEST(KeyWordsTest, AToolCalledByANameThatSetsSomethingSaysWhatEndsItsAnswers) {
+  const auto load = [](const std::string& words) {
+    return LoadPolicyText("p.yaml",
+                          "version: 1\nbackends: { m: { url: \"http://m/mcp\", protocol: mcp } }\n"
+                          "tools:\n  t: { match: tools/call m setLevel, effect: write, reason: r, "
+                          "settle: none, identity: body#/a" +
+                              words + " }\n");
+  };
+  EXPECT_THAT(ProblemsOf(load("")),
+              HasSubstr("tools.t.superseded_by: is not given, and setLevel may set what is there"));
+  EXPECT_EQ(ProblemsOf(load(", superseded_by: none")), "");
+  const LoadedPolicy loaded = load(", superseded_by: others");
+  EXPECT_EQ(ProblemsOf(loaded), "");
+  EXPECT_TRUE(loaded.policy->tools[0].superseded_by_others);
+}
+
 TEST(KeyWordsTest, AMethodThatLooksMisspelledIsWarnedAbout) {
   const auto problems = [](const std::string& method, const std::string& undo) {
     return ProblemsOf(LoadPolicyText(

@@ -107,9 +107,9 @@ std::vector<Mark> EndsOf(const Standing& write, const Digest& resource) {
 }
 
 std::vector<Mark> RemovalsOf(const Standing& write, const Digest& resource) {
-  std::vector<Mark> marks;
-  if (const auto undo = OwnUndoOf(write)) marks.push_back(*undo);
-  if (write.kind != WriteKind::kPost && write.kind != WriteKind::kOther) return marks;
+  std::vector<Mark> marks = OwnUndosOf(write);
+  using enum WriteKind;
+  if (write.kind != kPost && write.kind != kOther && write.kind != kCall) return marks;
   if (resource != Digest{}) marks.push_back(MarkOn(MarkOf(resource), WriteKind::kDelete));
   for (const Mark& made : write.made) marks.push_back(MarkOn(made, WriteKind::kDelete));
   return marks;

@@ -98,12 +98,13 @@ std::vector<Mark> UndoPlaces(const Standing& stands) {
   return places;
 }
 
-std::optional<Mark> OwnUndoOf(const Standing& stands) {
+std::vector<Mark> OwnUndosOf(const Standing& stands) {
+  std::vector<Mark> own;
   const auto& marks = stands.ended_by;
-  for (std::size_t i = marks.size(); i > 1; --i) {
-    if (IsNoteOf(NoteKind::kOwnUndo, marks[i - 2])) return marks[i - 1];
+  for (std::size_t i = 1; i < marks.size(); ++i) {
+    if (IsNoteOf(NoteKind::kOwnUndo, marks[i - 1])) own.push_back(marks[i]);
   }
-  return std::nullopt;
+  return own;
 }
 
 Mark DoubtMark(std::uint64_t value) {

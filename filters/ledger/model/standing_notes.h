@@ -22,6 +22,7 @@ enum class NoteKind : std::uint8_t {
   kOwnUndo = 8,      // the mark behind this one is that of exactly its undo request
   kMayUndo = 9,      // digest of what a call that may have undone it says: see DoubtMark
   kWhole = 10,       // so many marks behind this one are of its path, whatever the query
+  kExact = 11,       // what it leaves at other places than its own is certain
 };
 
 Mark NoteOf(NoteKind kind, std::uint64_t value);
@@ -43,8 +44,9 @@ bool AreOfOnePlace(const Mark& one, const Mark& other);
 // be that request, or another one.
 bool IsUndoPlace(const Standing& stands, const Mark& mark);
 std::vector<Mark> UndoPlaces(const Standing& stands);
-// What exactly its undo request leaves behind, whoever makes it, where that names the effect.
-std::optional<Mark> OwnUndoOf(const Standing& stands);
+// What exactly its undo request leaves behind, whoever makes it, where that names the effect; and
+// that of each other door to what the write did.
+std::vector<Mark> OwnUndosOf(const Standing& stands);
 // What a call leaves behind that says this, and may be the undo request of another one. It is no
 // mark that earlier versions would take for the end of that one.
 Mark DoubtMark(std::uint64_t value);

@@ -55,8 +55,9 @@ bool Proves(const EventFront& effect, const EventFront& write, const Mark& mark)
                          effect.principal != write.principal;
   if (is_others) return false;
   // What its query narrows a write to is not known: it leaves a mark on its whole path too.
-  const bool is_elsewhere =
-      effect.resource != Digest{} && !AreOfOnePlace(MarkOf(effect.resource), mark);
+  const bool is_elsewhere = effect.resource != Digest{} &&
+                            !NoteIn(effect.stands, NoteKind::kExact) &&
+                            !AreOfOnePlace(MarkOf(effect.resource), mark);
   const auto is_there = [&](const Mark& place) { return AreOfOnePlace(place, mark); };
   return !is_elsewhere ||
          !(is_there(MarkOf(write.resource)) || std::ranges::any_of(write.stands.made, is_there));
@@ -132,10 +133,14 @@ Judged<End> ContradictedSince(const EventFront& patch, std::uint64_t since, Know
   });
 }
 
-// One that was undone has brought back what it removed.
-Judged<bool> WasUndone(std::uint64_t row, Known& known) {
+// One that was undone has brought back what it removed, and a MOVE has only taken it elsewhere.
+// `mark`: what it left; null: it is no MOVE.
+Judged<bool> IsStillThere(std::uint64_t row, const Mark* mark, Known& known) {
   const auto removal = known.Get(FrontOf{row});
   if (!removal) return std::unexpected(removal.error());
+  const bool was_moved = mark != nullptr && (*removal)->stands.kind == WriteKind::kOther &&
+                         AreOfOnePlace(MarkOf((*removal)->resource), *mark);
+  if (was_moved) return true;
   const auto found = known.Get(OperationOf{(*removal)->operation});
   if (!found) return std::unexpected(found.error());
   return **found && (**found)->entry.phase == Phase::kCompensated;
@@ -195,9 +200,9 @@ Judged<bool> IsRemovedSince(const EventFront& write, std::uint64_t since, Known&
     const auto here = EndAt(mark, write, since, known);
     if (!here) return std::unexpected(here.error());
     if (here->ended != Ended::kYes) continue;
-    const auto was_undone = WasUndone(here->row, known);
-    if (!was_undone) return std::unexpected(was_undone.error());
-    if (!*was_undone) return true;
+    const auto is_there = IsStillThere(here->row, &mark, known);
+    if (!is_there) return std::unexpected(is_there.error());
+    if (!*is_there) return true;
   }
   const bool is_made =
       write.stands.kind == WriteKind::kPost || write.stands.kind == WriteKind::kOther;
@@ -205,9 +210,9 @@ Judged<bool> IsRemovedSince(const EventFront& write, std::uint64_t since, Known&
   const auto undone = UndoneSince(write, since, known);
   if (!undone) return std::unexpected(undone.error());
   if (undone->ended != Ended::kYes) return false;
-  const auto was_undone = WasUndone(undone->row, known);
-  if (!was_undone) return std::unexpected(was_undone.error());
-  return !*was_undone;
+  const auto is_there = IsStillThere(undone->row, nullptr, known);
+  if (!is_there) return std::unexpected(is_there.error());
+  return !*is_there;
 }
 
 void NoteDispatch(std::uint64_t row, Event& event) {

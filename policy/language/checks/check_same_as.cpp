@@ -3,6 +3,7 @@
 
 #include "policy/language/policy_builder.h"
 #include "policy/model/approval_need.h"
+#include "policy/model/route_tree.h"
 #include "policy/model/tool_names.h"
 
 namespace recourse {
@@ -51,6 +52,22 @@ std::string WhyNoDoor(const Policy& policy, const Tool& door, const SameAsRule& 
   return {};
 }
 
+// Where a call through the door writes, as far as the identity of its tool tells.
+void AddPlaceOfDoor(const Policy& policy, const Tool& tool, SameAsRule& rule) {
+  const bool is_one = tool.patterns.size() == 1 && tool.methods.size() == 1;
+  if (!is_one || tool.methods.front() == "*" || tool.backend >= policy.backends.size()) return;
+  const RoutePattern route = ParsePattern(tool.patterns.front());
+  const auto is_told = [&](const RoutePattern::Segment& segment) {
+    return !segment.is_capture || std::ranges::any_of(rule.named, [&](const Selector& place) {
+      return place.source == Selector::Source::kPath && place.name == segment.text;
+    });
+  };
+  if (route.has_rest || !std::ranges::all_of(route.segments, is_told)) return;
+  rule.backend = policy.backends[tool.backend].name;
+  rule.method = tool.methods.front();
+  rule.pattern = tool.patterns.front();
+}
+
 }  // namespace
 
 void CheckSameAs(PolicyBuilder& draft, std::size_t index) {
@@ -76,6 +93,7 @@ void CheckSameAs(PolicyBuilder& draft, std::size_t index) {
     }
     rule.named = tool.identity;
     rule.called = NameAtServer(tool).value_or(std::string());
+    AddPlaceOfDoor(draft.policy, tool, rule);
   }
 }
 

@@ -1,0 +1,13 @@
+// What a call by name sets, where its policy tells that it sets something. Pure.
+#pragma once
+
+#include "filters/key/key.h"
+#include "proxy/base/crypto/sha256.h"
+
+namespace recourse {
+
+// Where the call sets a state: what it writes to, which is then said in `stands` as of a PUT or a
+// PATCH of that. Zeros: it makes something, or nobody knows.
+Digest AddNamedState(const KeyInputs& inputs, Standing& stands);
+
+}  // namespace recourse

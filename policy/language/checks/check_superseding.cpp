@@ -1,0 +1,87 @@
+// What ends an answer of a tool beside what always does: `superseded_by`.
+#include <algorithm>
+#include <array>
+
+#include "policy/language/policy_builder.h"
+#include "policy/model/route_tree.h"
+#include "policy/undo/put_back.h"
+#include "policy/uri/opposites.h"
+
+namespace recourse {
+namespace {
+
+// Verbs of tools that set what is there to what the call says.
+constexpr std::array<std::string_view, 9> kSetting{"set",  "update",  "edit",   "change", "rename",
+                                                   "move", "replace", "modify", "upsert"};
+
+// What every path of the tool captures.
+std::vector<std::string> CapturesOfAll(const Tool& tool) {
+  std::vector<std::string> common;
+  for (std::size_t i = 0; i < tool.patterns.size(); ++i) {
+    std::vector<std::string> names;
+    for (const auto& segment : ParsePattern(tool.patterns[i]).segments) {
+      if (segment.is_capture) names.push_back(segment.text);
+    }
+    if (i == 0) common = names;
+    std::erase_if(common, [&](const std::string& name) {
+      return std::ranges::find(names, name) == names.end();
+    });
+  }
+  std::ranges::sort(common);
+  return common;
+}
+
+bool SetsByName(const std::string& name) {
+  return std::ranges::any_of(WordsOf(name), [](const std::string& word) {
+    return std::ranges::find(kSetting, word) != kSetting.end();
+  });
+}
+
+}  // namespace
+
+void CheckSuperseding(PolicyBuilder& draft, std::size_t index) {
+  const auto refuse = [&](std::string why) {
+    draft.problems.Error(draft.ToolPlace(index, "superseded_by"),
+                         draft.ToolKey(index, "superseded_by"), std::move(why));
+  };
+  Tool& tool = draft.policy.tools[index];
+  for (EndingTool& ending : tool.superseded_by) {
+    const auto found = draft.tools.find(ending.name);
+    if (found == draft.tools.end()) {
+      refuse("no tool is called " + ending.name +
+             "; accepted: names of tools that write, others, none");
+      continue;
+    }
+    Tool& other = draft.policy.tools[found->second];
+    if (other.effect == Effect::kRead) {
+      refuse(ending.name + " is a read, which changes nothing");
+    } else if (found->second == index) {
+      refuse("its own later calls are no reason to make it again; say others if it sets a state");
+    }
+    other.supersedes_others = true;
+    // Both must capture all of them, or there is nothing to compare.
+    const std::vector<std::string> mine = CapturesOfAll(tool);
+    std::vector<std::string> theirs = CapturesOfAll(other);
+    if (std::ranges::includes(mine, theirs)) ending.captures = std::move(theirs);
+  }
+}
+
+// Of a call by name nothing else tells whether it sets something or makes it.
+void WarnAboutSetting(PolicyBuilder& draft, std::size_t index) {
+  const Tool& tool = draft.policy.tools[index];
+  std::vector<std::string> names = tool.mcp_names;
+  names.insert(names.end(), tool.mutations.begin(), tool.mutations.end());
+  const auto setting = std::ranges::find_if(names, SetsByName);
+  const bool is_known = draft.ToolHas(index, "superseded_by") ||
+                        std::ranges::any_of(UndosOf(tool), [&](const UndoRule* undo) {
+                          return tool.before && PutsBack(tool, *undo);
+                        });
+  if (tool.effect == Effect::kRead || setting == names.end() || is_known) return;
+  draft.problems.Warn(draft.tool_places[index], draft.ToolKey(index, "superseded_by"),
+                      "is not given, and " + *setting +
+                          " may set what is there: after a call with other values the first one's "
+                          "repeat still gets its answer from the log; say superseded_by: others, "
+                          "or none if each call makes something of its own");
+}
+
+}  // namespace recourse
