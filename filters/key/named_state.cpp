@@ -47,35 +47,49 @@ class NamedMembers {
  public:
   NamedMembers(const KeyInputs& inputs, Standing& stands) : inputs_(inputs), stands_(stands) {}
 
-  // By the names of what is kept, which tools that keep the same have in common. What the call
-  // sets without an argument for it is told by the whole call.
+  // By the names of what is kept, which tools that keep the same have in common.
   void AddKept(const std::vector<KeptArgument>& arguments) {
     for (const KeptArgument& each : arguments) {
       const Json* const value = AtPointer(inputs_.body.json, each.argument);
       if (value != nullptr) Add("kept " + each.place, CanonicalJson(*value));
     }
+    // One that is undone by a call of itself leaves alone what that names and it does not.
+    const bool undoes_itself = std::ranges::any_of(
+        UndosOf(inputs_.tool),
+        [&](const UndoRule* undo) { return undo->request.calls == inputs_.body.call_name; });
     for (const Selector& kept : inputs_.tool.before->keep) {
-      const bool has_argument = std::ranges::any_of(arguments, [&](const KeptArgument& each) {
-        return LiesWithin(each.place, kept.name) || LiesWithin(kept.name, each.place);
-      });
-      if (has_argument) continue;
-      const Json* const same = AtPointer(inputs_.body.json, kept.name);
-      Add("kept " + kept.name, same != nullptr
-                                   ? CanonicalJson(*same)
-                                   : inputs_.body.call_name + CanonicalJson(inputs_.body.json));
+      const auto is_told = [&](const KeptArgument& each) {
+        const bool is_in = LiesWithin(each.place, kept.name) || LiesWithin(kept.name, each.place);
+        return is_in && (undoes_itself || AtPointer(inputs_.body.json, each.argument) != nullptr);
+      };
+      if (!std::ranges::any_of(arguments, is_told)) AddUntold(kept.name);
     }
   }
 
-  void AddOthers(const std::vector<KeptArgument>& arguments) {
-    for (const auto& [name, value] : inputs_.body.json.members) {
-      const std::string place = '/' + PointerToken(name);
-      const bool is_kept = std::ranges::any_of(
-          arguments, [&](const KeptArgument& each) { return LiesWithin(each.argument, place); });
-      if (!is_kept) Add("argument " + name, CanonicalJson(value));
+  // All that is no argument for what is kept.
+  void AddOthers(const std::vector<KeptArgument>& arguments, const Json& value,
+                 const std::string& at) {
+    const auto holds = [&](const KeptArgument& each) { return LiesWithin(each.argument, at); };
+    const auto is_in = [&](const KeptArgument& each) { return LiesWithin(at, each.argument); };
+    if (std::ranges::any_of(arguments, is_in)) return;
+    const bool is_split = at.empty() || std::ranges::any_of(arguments, holds);
+    if (!is_split || value.kind != Json::Kind::kObject) {
+      return Add("argument " + at, CanonicalJson(value));
+    }
+    for (const auto& [name, inner] : value.members) {
+      AddOthers(arguments, inner, at + '/' + PointerToken(name));
     }
   }
 
  private:
+  // What the call sets without an argument for it is told by the whole call.
+  void AddUntold(const std::string& kept) {
+    const Json* const same = AtPointer(inputs_.body.json, kept);
+    Add("kept " + kept, same != nullptr
+                            ? CanonicalJson(*same)
+                            : inputs_.body.call_name + CanonicalJson(inputs_.body.json));
+  }
+
   void Add(const std::string& name, std::string value) {
     const Json text{Json::Kind::kString, std::move(value), {}, {}};
     const MemberDigest member = MemberOf(inputs_.secret, {name, text});
@@ -91,7 +105,7 @@ void AddNamedMembers(const KeyInputs& inputs, Standing& stands) {
   const std::vector<KeptArgument> arguments = KeptArguments(inputs.tool);
   NamedMembers members(inputs, stands);
   members.AddKept(arguments);
-  members.AddOthers(arguments);
+  members.AddOthers(arguments, inputs.body.json, {});
   const bool has_room = stands.values.size() <= kMembersMax;
   stands.members = has_room ? Members::kListed : Members::kUnknown;
   if (!has_room) stands.values.clear();

@@ -86,6 +86,20 @@ void NoteNames(const HmacKey& secret, const Door& door, const OwnUndo& own,
   }
 }
 
+// Of an undo call that names nothing made: what its own arguments name. Another call that names the
+// same may take it back too.
+void NoteArguments(const HmacKey& secret, const Door& door, const Json& arguments,
+                   Transition& transition) {
+  std::size_t noted = 0;
+  for (const auto& [name, value] : arguments.members) {
+    const bool is_text = value.kind == Json::Kind::kString || value.kind == Json::Kind::kNumber;
+    if (!is_text || noted == kNamesMax || !(IsNaming(name) || name.ends_with("number"))) continue;
+    ++noted;
+    transition.ended_by.push_back(
+        NoteOf(NoteKind::kMayUndo, NameAt(secret, door, ScalarText(value))));
+  }
+}
+
 bool IsNoted(const OwnUndo& own, const Mark& mark) {
   const auto& known = own.dispatching.stands.ended_by;
   return std::ranges::find(known, mark) != known.end();
@@ -152,8 +166,11 @@ void NoteUndoCall(const HmacKey& secret, const EffectFacts& facts, const OwnUndo
   const bool is_of_one = IsOfOneEffect(own);
   if (is_of_one) transition.ended_by.push_back(NoteOf(NoteKind::kOwnUndo, 1));
   transition.ended_by.push_back(whole);
-  if (!is_of_one) return;
-  NoteNames(secret, {facts.backend.name, {}, {}, body.call_name, facts.tenants}, own, transition);
+  const Door door{facts.backend.name, {}, {}, body.call_name, facts.tenants};
+  if (is_of_one) return NoteNames(secret, door, own, transition);
+  // What sets a value is ended by what sets another one, and by nothing else.
+  const bool makes = own.dispatching.stands.kind == WriteKind::kCall;
+  if (makes) NoteArguments(secret, door, body.json, transition);
 }
 
 }  // namespace recourse

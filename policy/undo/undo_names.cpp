@@ -18,11 +18,6 @@ using Text = RequestTemplate::Text;
 constexpr std::array<std::string_view, 12> kNaming{
     "id", "uuid", "ref", "reference", "sid", "key", "name", "arn", "href", "uri", "url", "self"};
 
-bool IsNaming(std::string_view pointer) {
-  const std::vector<std::string> words = WordsOf(pointer.substr(pointer.rfind('/') + 1));
-  return !words.empty() && std::ranges::find(kNaming, words.back()) != kNaming.end();
-}
-
 bool NamesEffect(const Tool& tool, const Selector& place) {
   switch (place.source) {
     case Source::kKey:
@@ -60,6 +55,11 @@ void Walk(const Tool& tool, const Node& node, const std::string& name, const Jso
 }
 
 }  // namespace
+
+bool IsNaming(std::string_view pointer) {
+  const std::vector<std::string> words = WordsOf(pointer.substr(pointer.rfind('/') + 1));
+  return !words.empty() && std::ranges::find(kNaming, words.back()) != kNaming.end();
+}
 
 bool NamesEffectInTarget(const Tool& tool, const UndoRule& rule) {
   const auto names = [&](const Text& text) { return NamesEffect(tool, text); };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "policy/model/policy.h"
@@ -12,6 +13,9 @@ namespace recourse {
 // Whether the request names the one effect that it takes back, by what only its answer or the key
 // of its call tells. Another one may have been made by a call with equal arguments.
 bool NamesEffect(const Tool& tool, const UndoRule& rule);
+
+// Whether what stands at the pointer is by its name that of a thing, and no amount or state of it.
+bool IsNaming(std::string_view pointer);
 
 // Whether its path or query does.
 bool NamesEffectInTarget(const Tool& tool, const UndoRule& rule);

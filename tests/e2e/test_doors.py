@@ -122,6 +122,34 @@ def test_a_merge_through_one_door_is_found_out_through_the_other(world):
     assert told.outcome == "executed" and write.had() == 1, told
 
 
+def an_issue(double):
+    number = str(double.number())
+    double.make(f"issue {number}", id=1, number=int(number), state="open", title="T")
+    return number
+
+
+COMMENTS = (
+    Case("github.issue.comment", f"POST {ACME}/issues/$id/comments", {"body": "$token"},
+         given=an_issue),
+    Case("github.mcp.comment", "tools/call add_issue_comment",
+         {**OURS, "issue_number": "$id#", "body": "$token"}, given=an_issue),
+)  # fmt: skip
+REMOVAL = Case("github.issue.comment", f"DELETE {ACME}/issues/comments/$made", {})
+
+
+@pytest.mark.parametrize("first, second", [COMMENTS, COMMENTS[::-1]], ids=["rest", "mcp"])
+def test_what_was_deleted_through_one_door_is_made_anew(world, first, second):
+    write = Write(world, first)
+    write.succeed()
+    (made,) = {row["external_ref"] for row in world.recourse.events(trace=write.trace)} - {""}
+    write.names["made"] = made
+    assert through(write, REMOVAL).send().status == 204
+    again = write.send()
+    assert again.status in (200, 201) and not again.replayed, again
+    assert write.had() == 3
+    assert through(write, second).send().outcome == "executed" and write.had() == 3
+
+
 def a_pull(double):
     number = str(double.number())
     double.make(f"pull {number}", id=1, number=int(number), state="open", merged_at=None)

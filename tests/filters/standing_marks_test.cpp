@@ -41,6 +41,11 @@ tools:
     before: { call: get, arguments: { number: "{body#/number}" }, keep: [ body#/title ] }
     undo: { call: edit, arguments: { number: "{body#/number}", title: "{before.body#/title}" },
             only_if: always }
+  take:
+    match: tools/call m take
+    effect: write
+    undo: { call: put, arguments: { seat_id: "{body#/seat_id}", size: "{body#/size}" } }
+  put: { match: tools/call m put, effect: write, undo: none, reason: r }
   level: { match: tools/call m level, effect: write, undo: none, reason: r, superseded_by: others }
   make:
     match: tools/call m make
@@ -97,9 +102,9 @@ Made Derive(const std::string& tool_name, const std::string& backend, HttpReques
   trace.trace_id = std::string(32, 'a');
   trace.from_client = true;
   const std::string path = request.target;
-  auto key =
-      DeriveKey({kSecret, tool == nullptr ? UnlistedTool() : *tool, tool_name, kCaller, kNone,
-                 kNoEarlier, backend, kUsual, trace, request, path, captures, kNoQuery, body});
+  auto key = DeriveKey({kSecret, tool == nullptr ? UnlistedTool() : *tool, tool_name, kCaller,
+                        kNone, kNoEarlier, backend, kUsual, trace, request, path, captures,
+                        kNoQuery, body, tool == nullptr ? nullptr : &tool->undoes});
   EXPECT_TRUE(key) << tool_name;
   Made made{tool_name, backend, request.method, path, {}, std::move(body)};
   if (key) made.key = std::move(*key);
@@ -170,12 +175,19 @@ TEST(StandingMarksTest, ACallByNameThatSetsAValueIsEndedByOneThatSetsAnother) {
   EXPECT_TRUE(MayEnd(first, Named("shout", R"({"number":7})")));
   EXPECT_FALSE(MayEnd(Named("shout", R"({"number":8})"), first));
   EXPECT_FALSE(MayEnd(Named("make", R"({"title":"b"})"), first));
+  // It leaves alone what it does not name.
+  const Made note = Named("edit", R"({"number":7,"note":"x"})");
+  EXPECT_FALSE(MayEnd(note, first));
+  EXPECT_TRUE(MayEnd(Named("edit", R"({"number":7,"note":"y"})"), note));
 }
 
 TEST(StandingMarksTest, AMutationIsToldByTheVariablesOfWhatItReadsBefore) {
   const Made first = Named("update", R"({"id":"7","input":{"title":"a"}})", "g");
   EXPECT_TRUE(MayEnd(Named("update", R"({"id":"7","input":{"title":"b"}})", "g"), first));
   EXPECT_FALSE(MayEnd(Named("update", R"({"id":"8","input":{"title":"b"}})", "g"), first));
+  const Made color = Named("update", R"({"id":"7","input":{"color":"x"}})", "g");
+  EXPECT_FALSE(MayEnd(color, first));
+  EXPECT_TRUE(MayEnd(Named("update", R"({"id":"7","input":{"color":"y"}})", "g"), color));
 }
 
 TEST(StandingMarksTest, ACallByNameThatMakesSomethingIsEndedByNoOtherOne) {
@@ -189,6 +201,18 @@ TEST(StandingMarksTest, ThePolicySaysThatACallByNameSetsSomething) {
   EXPECT_TRUE(MayEnd(Named("level", R"({"value":2})"), first));
   EXPECT_TRUE(IsIdempotent(first.key.stands.kind)) << "to make it again does no harm";
   EXPECT_FALSE(MayEnd(Named("edit", R"({"number":7,"title":"b"})"), first));
+}
+
+TEST(StandingMarksTest, AnUndoCallWithMoreArgumentsThanThePolicysMayHaveTakenItBack) {
+  const Made first = Answered(Named("take", R"({"seat_id":"s1","size":5})"), "");
+  EXPECT_TRUE(MayEnd(Named("put", R"({"seat_id":"s1","size":5})"), first));
+  const Made more = Named("put", R"({"seat_id":"s1","size":5,"why":"x"})");
+  EXPECT_TRUE(MayEnd(more, first));
+  const std::vector<Mark> doubts = DoubtsOf(first.key.stands);
+  EXPECT_TRUE(std::ranges::any_of(more.key.stands.leaves, [&](const Mark& mark) {
+    return std::ranges::find(doubts, mark) != doubts.end();
+  })) << "it is no more than a doubt";
+  EXPECT_FALSE(MayEnd(Named("put", R"({"seat_id":"s2","size":5})"), first));
 }
 
 TEST(StandingMarksTest, WhatIsMovedOrCopiedOntoAPlaceEndsWhatStoodThere) {
