@@ -1,5 +1,6 @@
 """An answer from the log is given only while what it says still stands."""
 
+import functools
 import itertools
 import secrets
 import threading
@@ -348,6 +349,22 @@ def test_patches_before_one_with_a_query_are_not_forgotten(proxy, double, token)
     for query, change in ((PLAIN, {"a": 1}), (PLAIN, {"a": 2}), (QUERY, {"b": 1})):
         assert not send(proxy, "PATCH", path + query, change).replayed
     assert not send(proxy, "PATCH", path, {"a": 1}).replayed
+
+
+@pytest.mark.parametrize("method", ["MOVE", "COPY"])
+def test_what_is_moved_onto_a_place_ends_what_was_said_of_it(proxy, double, token, method):
+    path = f"/docs/{token}"
+    made = send(proxy, "POST", path, {"a": 1})
+    place, source = f"{path}/{made.json()['id']}", f"{path}/source"
+    assert all(send(proxy, "PATCH", at, {"b": 1}).status < 300 for at in (place, source))
+    there = f"http://shop.test{place}"
+    transfer = functools.partial(send, proxy, method, source, b"", Destination=there)
+    assert not transfer().replayed and transfer().replayed
+    again = send(proxy, "POST", path, {"a": 1})
+    assert again.status == 201 and not again.replayed and again.body != made.body
+    assert send(proxy, "PATCH", source, {"b": 1}).replayed == (method == "COPY")
+    assert not send(proxy, "PATCH", place, {"b": 1}).replayed
+    assert not transfer().replayed  # something else was written there
 
 
 OTHER_PATCHES = [
