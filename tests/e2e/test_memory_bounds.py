@@ -61,7 +61,8 @@ def cell(double, large, tmp_path, token):
     policy = standard(
         double, timeout="10m", extra_tools=HELD, backends=LARGE.format(url=large.url)
     )
-    arguments = ["--send-timeout", "10m"]  # nobody is slow here
+    # Nobody is slow here, also on a busy machine.
+    arguments = ["--send-timeout", "10m", "--body-timeout", "10m"]
     if not group.is_made:
         arguments += ["--call-memory", str(CELL // 8 * 3)]
     running = Recourse(tmp_path, policy, arguments)
