@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "proxy/base/limits.h"
+#include "proxy/base/message_limits.h"
+
 namespace recourse {
 namespace {
 
@@ -37,6 +40,27 @@ std::optional<Millis> FlowTimeLeft(const Policy& policy, const FlowState& state,
   const Flow* const flow = policy.FindFlow(state.name);
   if (flow == nullptr || !flow->deadline) return std::nullopt;
   return std::max(Millis(0), *flow->deadline - elapsed);
+}
+
+Millis AwaitedAtDeadline(const Policy& policy, const FlowState& state, const Event& step) {
+  const Flow* const flow = policy.FindFlow(state.name);
+  if (flow == nullptr || !IsOpen(step.phase)) return Millis(0);
+  const bool is_running = step.phase == Phase::kDispatching;
+  if (flow->ends_with) {
+    if (step.tool != policy.tools[*flow->ends_with].name) return Millis(0);
+  } else if (is_running && flow->deadline &&
+             step.wall_ms > state.began_ms + flow->deadline->count()) {
+    return Millis(0);  // else calls that overlap would keep the flow open for ever
+  }
+  if (is_running) return Millis::max();
+  if (step.task) return limits::kTaskAwaitedFor;
+  const Tool* const tool = policy.FindTool(step.tool);
+  if (step.settle) {
+    const bool has_bound = tool != nullptr && tool->settle && tool->settle->absent_after;
+    return limits::kFlowSettleFor + (has_bound ? *tool->settle->absent_after : Millis(0));
+  }
+  // A repeat of its agent, under the backend's key, tells.
+  return step.dedupe_domain != 0 ? limits::kFlowSettleFor : Millis(0);
 }
 
 FlowMove MoveAtDeadline(const Policy& policy, const FlowState& state, bool has_ended) {

@@ -38,6 +38,7 @@ struct FlowEntry {
   std::uint64_t work = 0;                       // who works on it; 0: nobody
   std::set<std::uint64_t> by_human;             // stuck steps that a human lets be tried once more
   MonoTime settle_until{};                      // set while it is breaking
+  std::optional<MonoTime> overdue_since{};      // open, and its deadline has passed
   std::vector<std::uint64_t> passed;            // stuck steps that the policy passes over
   std::optional<MonoTime> slot{};               // when its next undo request may go
   std::optional<MonoTime> unread_since{};       // the event that was looked for last cannot be read

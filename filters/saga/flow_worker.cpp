@@ -199,13 +199,27 @@ Task<std::optional<FlowState>> FlowWorker::AtDeadline(FlowState state) {
                                       .cause = FlowCause::kDeadline,
                                       .reason = "the policy that gave it its deadline is lost"});
   }
-  bool has_ended = !flow->ends_with;
+  bool has_ended = !flow->ends_with, is_awaited = false;
   for (const FlowStep& step : state.steps) {
-    if (has_ended || step.phase != Phase::kSucceeded) continue;
-    const auto event = co_await records_.Latest(step.operation);
-    has_ended = event && event->tool == policy->tools[*flow->ends_with].name;
+    if (!IsOpen(step.phase) && (has_ended || step.phase != Phase::kSucceeded)) continue;
+    const Result<Event> event = co_await parts_.ledger.Read(step.operation, parts_.executor);
+    if (event && event->phase == Phase::kSucceeded) {
+      has_ended = has_ended || event->tool == policy->tools[*flow->ends_with].name;
+    }
+    const Millis wait =
+        event ? AwaitedAtDeadline(*policy, state, *event) : Millis(limits::kFlowSettleFor);
+    is_awaited = is_awaited || Overdue(state.number) < wait;
   }
+  if (is_awaited) co_return std::nullopt;
   co_return co_await records_.Move(MoveAtDeadline(*policy, state, has_ended));
+}
+
+Millis FlowWorker::Overdue(std::uint64_t number) {
+  FlowEntry* const entry = table_.Find(number);
+  const MonoTime now = parts_.clock.Now();
+  if (entry == nullptr) return Millis::max();  // an operator has ended it meanwhile
+  if (!entry->overdue_since) entry->overdue_since = now;
+  return std::chrono::duration_cast<Millis>(now - *entry->overdue_since);
 }
 
 Task<Result<FlowState>> FlowWorker::Order(std::string caller, std::string flow, FlowMove move,

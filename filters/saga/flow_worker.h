@@ -56,6 +56,8 @@ class FlowWorker final : public FlowMonitor {
   // One thing at a time; nullopt: the flow is over, parked, or has to wait.
   Task<std::optional<FlowState>> Advance(FlowState state);
   Task<std::optional<FlowState>> AtDeadline(FlowState state);
+  // For how long this process has known that its deadline has passed.
+  Millis Overdue(std::uint64_t number);
 
   const Parts parts_;
   WorkLoop loop_;

@@ -1,11 +1,13 @@
 """Flows over time: deadlines, agents that die, restarts, new policies, callers, observe mode."""
 
+import contextlib
 import os
 import socket
 import threading
 
 import pytest
 
+from support import rawhttp
 from support.callers import check_that_callers_share_no_flow
 from support.flows import Shop, policy
 from support.recourse import Recourse
@@ -118,6 +120,39 @@ def test_an_agent_that_comes_back_after_a_long_stop_may_still_end_its_flow(doubl
         later.does("undo")
         later.await_undone()
         assert agent.undone() == []
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_last_step_on_its_way_at_the_deadline_decides(double, token, tmp_path, is_killed):
+    """Its agent reads a success of the whole, so that none of it may be undone afterwards."""
+    with Recourse(tmp_path, policy(double, deadline="deadline: 2s, on_deadline: undo")) as running:
+        shop = Shop(running, double)
+        agent, later = shop.agent(token), shop.agent(f"{token}-later")
+        agent.does("orders")
+        later.does("orders")
+        agent.script("shipping", ["read", {"gate": token}, "execute", "answer"])
+        told = []
+
+        def ship():
+            with contextlib.suppress(rawhttp.Cut, OSError):
+                told.append(agent.call("shipping"))
+
+        calls = threading.Thread(target=ship)
+        calls.start()
+        later.await_undone()  # so the deadline has passed for both
+        if is_killed:
+            running.kill()
+            running.start()
+        double.open_gate(token)
+        calls.join()
+        if is_killed:
+            assert not told
+            told.append(agent.call("shipping"))
+        # What a probe has found is told by a 200 of ours.
+        assert told[0].status == (200 if is_killed else 201), told
+        phase = f"/flows/{agent.flow}"
+        wait_until(lambda: running.admin("GET", phase)["phase"] == "COMMITTED", agent.story)
+        assert later.undone() == ["orders"] and agent.undone() == []
 
 
 def test_a_process_that_is_ended_awaits_its_undo_request_and_goes_on_after_its_start(

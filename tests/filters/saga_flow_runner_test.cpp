@@ -78,6 +78,76 @@ TEST_F(FlowRunnerTest, WithoutALastToolADeadlineCommitsWhatSucceeded) {
   EXPECT_EQ(world.PhaseOf(), FlowPhase::kCommitted);
 }
 
+// Its agent reads a success of the whole: none of it may be undone afterwards.
+TEST_F(FlowRunnerTest, ALastStepOnItsWayAtTheDeadlineDecides) {
+  Begin();
+  (void)world.Call(Write("orders"));
+  world.instead.emplace("POST /shipments", After(Millis(20'000), Created("slow")));
+  Pass(28);
+  const auto slow = world.Start(Write("shipments"));
+  Pass(15);
+  EXPECT_EQ(world.PhaseOf(), FlowPhase::kOpen);
+  Pass(10);
+  EXPECT_EQ(slow->status, 201);
+  EXPECT_EQ(world.PhaseOf(), FlowPhase::kCommitted);
+  Pass(60);
+  EXPECT_EQ(Sent(world), (Lines{"POST /orders", "POST /shipments"}));
+}
+
+TEST_F(FlowRunnerTest, ALastStepThatFailsBehindTheDeadlineHasItsFlowUndone) {
+  ToolOf(policy(), "ship").breaks_flow = BreaksFlow::kNever;
+  Begin();
+  (void)world.Call(Write("orders"));
+  world.instead.emplace("POST /shipments", After(Millis(20'000), Respond(422, "{}")));
+  Pass(28);
+  const auto slow = world.Start(Write("shipments"));
+  Pass(25);
+  EXPECT_EQ(slow->status, 422);
+  EXPECT_EQ(world.PhaseOf(), FlowPhase::kUndone);
+}
+
+TEST_F(FlowRunnerTest, ALastStepOfUnknownOutcomeIsFoundOutBehindTheDeadline) {
+  for (const bool is_found : {true, false}) {
+    Checkout shop;
+    auto& draft = const_cast<Policy&>(*shop.policy);
+    draft.flows[0].ends_with = &ToolOf(draft, "order") - draft.tools.data();
+    bool is_there = false;
+    shop.upstream.probe = [&](const HttpRequest&) {
+      return is_there ? Respond(200, R"({"id":"late"})") : Respond(503, "");
+    };
+    shop.StartSettler();
+    shop.StartFlows();
+    (void)shop.Call(Write("charges"));
+    shop.loop.RunFor(Millis(28'000));
+    shop.instead.emplace("POST /orders", CutAfterSend());
+    (void)shop.Start(Write("orders"));
+    shop.loop.RunFor(Millis(20'000));
+    EXPECT_EQ(shop.PhaseOf(), FlowPhase::kOpen);
+    is_there = is_found;
+    shop.loop.RunFor(Millis(180'000));
+    EXPECT_EQ(shop.PhaseOf(), is_found ? FlowPhase::kCommitted : FlowPhase::kNeedsHuman);
+    EXPECT_EQ(shop.upstream.writes.size(), 2U);
+  }
+}
+
+TEST_F(FlowRunnerTest, WithoutALastToolADeadlineAwaitsWhatRunsAndNothingNewer) {
+  policy().flows[0].ends_with.reset();
+  Begin();
+  (void)world.Call(Write("orders"));
+  world.instead.emplace("POST /v1/charges", After(Millis(20'000), Created("slow")));
+  Pass(28);
+  const auto slow = world.Start(Write("charges"));
+  Pass(7);
+  EXPECT_EQ(world.PhaseOf(), FlowPhase::kOpen);
+  world.instead.emplace("POST /orders", After(Millis(25'000), Created("newer")));
+  const auto newer = world.Start(Write("orders", "2"));
+  Pass(16);
+  EXPECT_EQ(slow->status, 201);
+  EXPECT_EQ(world.PhaseOf(), FlowPhase::kBreaking) << "overlapping calls would keep it open";
+  Pass(60);
+  EXPECT_EQ(world.PhaseOf(), FlowPhase::kUndone);
+}
+
 TEST_F(FlowRunnerTest, ADeadlineThatPassedWhileNobodyWasThereIsStillKept) {
   (void)world.Call(Write("orders"));
   world.loop.Skip(Millis(3'600'000));

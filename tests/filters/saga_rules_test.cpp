@@ -4,6 +4,7 @@
 #include "filters/flow_effect.h"
 #include "filters/saga/flow_rules.h"
 #include "filters/saga/undo_plan.h"
+#include "proxy/base/message_limits.h"
 #include "tests/filters/saga_shop.h"
 
 namespace recourse::saga_rules_test {
@@ -97,6 +98,44 @@ TEST(FlowDeadlineTest, WhatBecomesOfAFlowAtItsDeadline) {
     EXPECT_EQ(move.from, FlowPhase::kOpen);
     EXPECT_EQ(move.cause, FlowCause::kDeadline);
     EXPECT_FALSE(move.reason.empty());
+  }
+}
+
+TEST(FlowDeadlineTest, WhichStepItWaitsFor) {
+  constexpr Millis kForEver = Millis::max(), kNot{0}, kSettle = limits::kFlowSettleFor;
+  struct Row {
+    std::string tool;
+    Phase phase;
+    std::int64_t sent_after_ms;
+    Millis if_last, if_any;
+  };
+  using P = Phase;
+  for (const Row& row : {
+           Row{"order", P::kDispatching, 29'999, kForEver, kForEver},
+           Row{"order", P::kDispatching, 30'001, kForEver, kNot},
+           Row{"order", P::kUncertain, 0, kSettle + Millis(5'000), kSettle + Millis(5'000)},
+           Row{"pay", P::kDispatching, 0, kNot, kForEver},
+           Row{"pay", P::kUncertain, 0, kNot, kSettle},
+           Row{"ship", P::kUncertain, 0, kNot, kNot},  // nobody will find out
+           Row{"order", P::kRejected, 0, kNot, kNot},
+           Row{"order", P::kClaimed, 0, kNot, kNot},  // a question is taken back
+       }) {
+    const auto policy = DraftOf(kCheckoutPolicy);
+    policy->flows[0].ends_with = &ToolOf(*policy, "order") - policy->tools.data();
+    FlowState state = FlowOf({});
+    state.began_ms = 1'000;
+    Event step;
+    step.tool = row.tool;
+    step.phase = row.phase;
+    step.wall_ms = state.began_ms + row.sent_after_ms;
+    if (row.tool == "order") step.settle.emplace();
+    if (row.tool == "pay") step.dedupe_domain = 1;
+    EXPECT_EQ(AwaitedAtDeadline(*policy, state, step), row.if_last) << row.tool;
+    policy->flows[0].ends_with.reset();
+    EXPECT_EQ(AwaitedAtDeadline(*policy, state, step), row.if_any) << row.tool;
+    step.task.emplace();
+    EXPECT_EQ(AwaitedAtDeadline(*policy, state, step) == limits::kTaskAwaitedFor,
+              row.phase == P::kUncertain);
   }
 }
 
