@@ -68,7 +68,8 @@ FlowMove MoveAtDeadline(const Policy& policy, const FlowState& state, bool has_e
                 .from = FlowPhase::kOpen,
                 .to = FlowPhase::kNeedsHuman,
                 .cause = FlowCause::kDeadline,
-                .reason = "its deadline passed with unfinished business"};
+                .reason = "its deadline passed with unfinished business",
+                .seen = state.steps};
   const Flow* const flow = policy.FindFlow(state.name);
   const bool is_clean = std::all_of(state.steps.begin(), state.steps.end(), [](const FlowStep& s) {
     return StatusOf(s.phase) == Status::kSuccess;

@@ -94,6 +94,19 @@ TEST_F(FlowRunnerTest, ALastStepOnItsWayAtTheDeadlineDecides) {
   EXPECT_EQ(Sent(world), (Lines{"POST /orders", "POST /shipments"}));
 }
 
+TEST_F(FlowRunnerTest, ALastStepThatIsSentWhileItsFlowIsBeingBrokenDecides) {
+  Begin();
+  (void)world.Call(Write("orders"));
+  world.instead.emplace("POST /shipments", After(Millis(5'000), Created("slow")));
+  std::shared_ptr<const Told> told;
+  world.ledger.before_move = [&] { told = world.Start(Write("shipments")); };
+  Pass(60);
+  ASSERT_TRUE(told);
+  EXPECT_EQ(told->status, 201);
+  EXPECT_EQ(world.PhaseOf(), FlowPhase::kCommitted);
+  EXPECT_EQ(Sent(world), (Lines{"POST /orders", "POST /shipments"}));
+}
+
 TEST_F(FlowRunnerTest, ALastStepThatFailsBehindTheDeadlineHasItsFlowUndone) {
   ToolOf(policy(), "ship").breaks_flow = BreaksFlow::kNever;
   Begin();

@@ -1,10 +1,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "filters/ledger/model/flow.h"
+#include "proxy/base/crypto/hash.h"
 
 namespace recourse {
 namespace {
@@ -29,6 +31,20 @@ TEST(FlowTable, OnlyTheMovesOfTheTableAreLegal) {
       EXPECT_EQ(IsLegal(move.first, move.second),
                 std::find(legal.begin(), legal.end(), move) != legal.end())
           << NameOf(move.first) << " to " << NameOf(move.second);
+    }
+  }
+}
+
+// Stored ledgers have it in their index.
+TEST(FlowKeyTest, IsTheDigestOfItsPartsHoweverLongTheyAre) {
+  for (const std::size_t size : {0U, 1U, 40U, 92U, 93U, 94U, 500U}) {
+    for (const std::string caller : {"", "agent"}) {
+      const std::string flow(size, 'f');
+      std::string text = "recourse-flow";
+      AppendPart(text, caller);
+      AppendPart(text, flow);
+      EXPECT_EQ(FlowKeyOf(caller, flow), Sha256(text)) << size;
+      EXPECT_EQ(FlowKeyOf(caller, flow), Sha256(text)) << "again";
     }
   }
 }

@@ -11,7 +11,6 @@
 #include "filters/ledger/ledger.h"
 #include "filters/ledger/lmdb/lmdb_ledger.h"
 #include "filters/ledger/memory/make_memory_ledger.h"
-#include "proxy/base/crypto/hash.h"
 #include "proxy/base/limits.h"
 #include "tests/ledger/ledger_test_support.h"
 #include "tests/ledger/postgres_server.h"
@@ -124,20 +123,6 @@ class FlowTest : public testing::TestWithParam<Store> {
   std::string url_;  // of PostgreSQL
   std::unique_ptr<Ledger> ledger_;
 };
-
-// Stored ledgers have it in their index.
-TEST(FlowKeyTest, IsTheDigestOfItsPartsHoweverLongTheyAre) {
-  for (const std::size_t size : {0U, 1U, 40U, 92U, 93U, 94U, 500U}) {
-    for (const std::string caller : {"", "agent"}) {
-      const std::string flow(size, 'f');
-      std::string text = "recourse-flow";
-      AppendPart(text, caller);
-      AppendPart(text, flow);
-      EXPECT_EQ(FlowKeyOf(caller, flow), Sha256(text)) << size;
-      EXPECT_EQ(FlowKeyOf(caller, flow), Sha256(text)) << "again";
-    }
-  }
-}
 
 TEST_P(FlowTest, TheFirstStepOpensAFlowAndTheOthersJoinIt) {
   const Event first = Done("a");
@@ -347,6 +332,27 @@ TEST_P(FlowTest, AFlowThatIsOverIsFoundInTheLogAndCanBeReopened) {
   EXPECT_EQ(reopened->steps.size(), 2U);
   EXPECT_EQ(Begin(Step("c")).kind, Kind::kFlowClosed);
   EXPECT_FALSE(Find(second.operation)) << "only its first step names a flow";
+}
+
+TEST_P(FlowTest, AMoveThatHasSeenOtherStepsIsRefused) {
+  const Event first = Done("a");
+  const auto seen = Find(first.operation);
+  ASSERT_TRUE(seen);
+  const auto move = [&](const FlowState& as_seen) {
+    FlowMove deadline{.number = first.operation,
+                      .to = FlowPhase::kBreaking,
+                      .cause = FlowCause::kDeadline,
+                      .reason = "late",
+                      .seen = as_seen.steps};
+    return Await(ledger_->MoveFlow(std::move(deadline), executor_), executor_).has_value();
+  };
+  const Event second = Dispatch(Step("b"));
+  EXPECT_FALSE(move(*seen)) << "another step was sent";
+  const auto sent = Find(first.operation);
+  Record(Success(second));
+  EXPECT_FALSE(move(*sent)) << "its outcome is known";
+  EXPECT_EQ(Find(first.operation)->phase, FlowPhase::kOpen);
+  EXPECT_TRUE(move(*Find(first.operation)));
 }
 
 // What the ledger forgets by itself; the one in PostgreSQL does not yet.

@@ -21,7 +21,8 @@ class FaultyLedger final : public Ledger {
   bool join_fails = false;
   bool flows_fail = false;                 // they cannot be listed or found
   bool lists_fail = false;                 // nor can what is open, or waits for a human
-  std::function<Task<void>()> after_move;  // before the next MoveFlow returns, once
+  std::function<void()> before_move;       // before the next MoveFlow is asked for, once
+  std::function<Task<void>()> after_move;  // before it returns, once
   // What a failing verb says. By default a Begin that fails knows of no earlier attempt.
   Error failure{ErrorCode::kLedgerUnavailable, "the disk is gone", Delivery::kNotSent};
 
@@ -67,6 +68,7 @@ class FaultyLedger final : public Ledger {
   }
   Task<Result<FlowState>> MoveFlow(FlowMove move, Executor& executor) override {
     if (record_fails) co_return std::unexpected(failure);
+    if (const auto before = std::exchange(before_move, nullptr)) before();
     const auto after = std::exchange(after_move, nullptr);
     auto moved = co_await ledger_->MoveFlow(std::move(move), executor);
     if (after) co_await after();

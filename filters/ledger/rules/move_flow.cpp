@@ -57,6 +57,12 @@ Judged<const FlowState*> FindFlow(const FlowMove& move, Known& known) {
 Judged<void> CheckMove(const FlowMove& move, const FlowState& state) {
   if (state.phase != move.from) return RefuseMove("the flow has moved on");
   if (!IsLegal(move.from, move.to)) return RefuseMove("not a legal move");
+  const auto is_same = [](const FlowStep& a, const FlowStep& b) {
+    return a.operation == b.operation && a.phase == b.phase;
+  };
+  if (move.seen && !std::ranges::equal(*move.seen, state.steps, is_same)) {
+    return RefuseMove("a step of the flow has moved on");
+  }
   const auto is_open = [](const FlowStep& step) { return IsOpen(step.phase); };
   if (move.to == FlowPhase::kUndoing && std::ranges::any_of(state.steps, is_open)) {
     return RefuseMove("a step of the flow is open");
