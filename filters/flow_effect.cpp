@@ -14,6 +14,7 @@ std::optional<Transition::FlowEffect> FlowEffectOf(const Policy& policy, const T
   const Flow* const flow = policy.FlowOf(tool);
   switch (phase) {
     case Phase::kSucceeded:
+    case Phase::kAnswerLost:  // it was executed all the same, and its agent is told so
       if (flow != nullptr && Is(policy, flow->canceled_by, tool)) {
         return Transition::FlowEffect{FlowPhase::kBreaking, FlowCause::kCanceled,
                                       tool.name + " cancels the flow"};

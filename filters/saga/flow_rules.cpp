@@ -42,15 +42,26 @@ std::optional<Millis> FlowTimeLeft(const Policy& policy, const FlowState& state,
   return std::max(Millis(0), *flow->deadline - elapsed);
 }
 
+std::vector<std::string> DecidingTools(const Policy& policy, const Flow& flow) {
+  std::vector<std::string> names;
+  for (const auto& index : {flow.ends_with, flow.canceled_by}) {
+    if (index) names.push_back(policy.tools[*index].name);
+  }
+  return names;
+}
+
 Millis AwaitedAtDeadline(const Policy& policy, const FlowState& state, const Event& step) {
   const Flow* const flow = policy.FindFlow(state.name);
   if (flow == nullptr || !IsOpen(step.phase)) return Millis(0);
   const bool is_running = step.phase == Phase::kDispatching;
-  if (flow->ends_with) {
-    if (step.tool != policy.tools[*flow->ends_with].name) return Millis(0);
-  } else if (is_running && flow->deadline &&
-             step.wall_ms > state.began_ms + flow->deadline->count()) {
-    return Millis(0);  // else calls that overlap would keep the flow open for ever
+  const auto deciding = DecidingTools(policy, *flow);
+  if (std::ranges::find(deciding, step.tool) == deciding.end()) {
+    if (flow->ends_with) return Millis(0);
+    // What is sent again may have been sent in time.
+    const bool is_late = step.attempt < 2 && flow->deadline &&
+                         step.wall_ms > state.began_ms + flow->deadline->count();
+    // Else calls that overlap would keep the flow open for ever.
+    if (is_running && is_late) return Millis(0);
   }
   if (is_running) return Millis::max();
   if (step.task) return limits::kTaskAwaitedFor;
@@ -71,10 +82,13 @@ FlowMove MoveAtDeadline(const Policy& policy, const FlowState& state, bool has_e
                 .reason = "its deadline passed with unfinished business",
                 .seen = state.steps};
   const Flow* const flow = policy.FindFlow(state.name);
-  const bool is_clean = std::all_of(state.steps.begin(), state.steps.end(), [](const FlowStep& s) {
-    return StatusOf(s.phase) == Status::kSuccess;
-  });
+  if (flow != nullptr) move.deciding = DecidingTools(policy, *flow);
   const bool must_end = flow != nullptr && flow->ends_with.has_value();
+  // What still runs where nothing has to be the last began behind the deadline.
+  const bool is_clean = std::ranges::all_of(state.steps, [&](const FlowStep& step) {
+    return StatusOf(step.phase) == Status::kSuccess ||
+           (!must_end && step.phase == Phase::kDispatching);
+  });
   if ((is_clean && (!must_end || has_ended)) ||
       (flow != nullptr && flow->on_deadline == OnDeadline::kKeep)) {
     move.to = FlowPhase::kCommitted;

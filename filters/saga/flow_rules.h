@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "filters/call_context.h"
 #include "filters/ledger/ledger.h"
@@ -28,10 +29,14 @@ bool IsWorkedOn(FlowPhase phase);
 // When an open flow is over by the clock; nullopt: by none. `elapsed` is how long it has been open.
 std::optional<Millis> FlowTimeLeft(const Policy& policy, const FlowState& state, Millis elapsed);
 
-// How long a flow whose deadline has passed stays open for the outcome of a step that may complete
-// it: its last one, or where none has to be the last, any that was sent before the deadline. Else
-// its agent would read a success of what is being undone. `step` is its last event. A call that
-// runs has the bound of its backend; zero: it completes nothing, or nobody will find out.
+// The tools whose success ends a flow, one way or the other.
+std::vector<std::string> DecidingTools(const Policy& policy, const Flow& flow);
+
+// How long a flow whose deadline has passed stays open for the outcome of a step that may end it:
+// a deciding one, or where none has to be the last, any that was sent before the deadline. Else its
+// agent would read a success of what is being undone, or that what stays was canceled. `step` is
+// its last event. A call that runs has the bound of its backend; zero: it completes nothing, or
+// nobody will find out.
 Millis AwaitedAtDeadline(const Policy& policy, const FlowState& state, const Event& step);
 
 // What becomes of a flow whose deadline has passed: everything a success and `ends_with`, if there

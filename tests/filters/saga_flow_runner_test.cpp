@@ -156,9 +156,47 @@ TEST_F(FlowRunnerTest, WithoutALastToolADeadlineAwaitsWhatRunsAndNothingNewer) {
   const auto newer = world.Start(Write("orders", "2"));
   Pass(16);
   EXPECT_EQ(slow->status, 201);
-  EXPECT_EQ(world.PhaseOf(), FlowPhase::kBreaking) << "overlapping calls would keep it open";
+  EXPECT_EQ(world.PhaseOf(), FlowPhase::kCommitted) << "overlapping calls would keep it open";
+  Pass(60);
+  EXPECT_EQ(newer->status, 201);
+  EXPECT_EQ(world.upstream.writes.size(), 3U) << "every step has succeeded";
+}
+
+// Each move finds another step: that of an agent that never pauses.
+TEST_F(FlowRunnerTest, CallsThatDecideNothingDoNotPutTheDeadlineOff) {
+  Begin();
+  (void)world.Call(Write("orders"));
+  int next = 2;
+  std::function<void()> call = [&] {
+    (void)world.Start(Write("orders", std::to_string(next++)));
+    world.ledger.before_move = call;
+  };
+  world.ledger.before_move = call;
+  Pass(33);
+  world.ledger.before_move = nullptr;
+  EXPECT_NE(world.PhaseOf(), FlowPhase::kOpen);
   Pass(60);
   EXPECT_EQ(world.PhaseOf(), FlowPhase::kUndone);
+}
+
+TEST_F(FlowRunnerTest, ACancelOnItsWayAtTheDeadlineUndoesWhatWouldBeKept) {
+  for (const bool must_end : {true, false}) {
+    Checkout shop;
+    auto& draft = const_cast<Policy&>(*shop.policy);
+    Flow& flow = draft.flows[0];
+    flow.on_deadline = OnDeadline::kKeep;
+    flow.canceled_by = &ToolOf(draft, "pay") - draft.tools.data();
+    if (!must_end) flow.ends_with.reset();
+    shop.StartSettler();
+    shop.StartFlows();
+    (void)shop.Call(Write("orders"));
+    shop.instead.emplace("POST /v1/charges", After(Millis(20'000), Created("cancel")));
+    shop.loop.RunFor(Millis(28'000));
+    const auto cancel = shop.Start(Write("charges"));
+    shop.loop.RunFor(Millis(60'000));
+    EXPECT_EQ(cancel->status, 201);
+    EXPECT_EQ(shop.PhaseOf(), FlowPhase::kUndone) << must_end;
+  }
 }
 
 TEST_F(FlowRunnerTest, ADeadlineThatPassedWhileNobodyWasThereIsStillKept) {

@@ -85,7 +85,17 @@ TEST(FlowDeadlineTest, WhatBecomesOfAFlowAtItsDeadline) {
                true,
                OnDeadline::kAsk,
                FlowPhase::kNeedsHuman},
-           Row{{P::kDispatching}, false, true, OnDeadline::kUndo, FlowPhase::kBreaking},
+           Row{{P::kSucceeded, P::kDispatching},
+               true,
+               false,
+               OnDeadline::kUndo,
+               FlowPhase::kBreaking},
+           // What still runs began behind the deadline.
+           Row{{P::kSucceeded, P::kDispatching},
+               false,
+               true,
+               OnDeadline::kUndo,
+               FlowPhase::kCommitted},
            Row{{P::kNotSent}, false, true, OnDeadline::kKeep, FlowPhase::kCommitted},
        }) {
     const auto policy = DraftOf(kCheckoutPolicy);
@@ -172,7 +182,8 @@ TEST(FlowEffectTest, WhatAnOutcomeDoesToItsFlow) {
            Row{"ship", P::kNotSent, std::nullopt},
            Row{"tell", P::kNotSent, std::nullopt},
            Row{"ship", P::kDispatching, std::nullopt},
-           Row{"ship", P::kAnswerLost, std::nullopt},
+           Row{"ship", P::kAnswerLost, FlowPhase::kCommitted, FlowCause::kEndsWith},
+           Row{"order", P::kAnswerLost, FlowPhase::kBreaking, FlowCause::kCanceled},
        }) {
     const auto effect = FlowEffectOf(*policy, ToolOf(*policy, row.tool), row.phase);
     const std::string where = row.tool + " " + std::string(NameOf(row.phase));

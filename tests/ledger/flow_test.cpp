@@ -334,25 +334,24 @@ TEST_P(FlowTest, AFlowThatIsOverIsFoundInTheLogAndCanBeReopened) {
   EXPECT_FALSE(Find(second.operation)) << "only its first step names a flow";
 }
 
-TEST_P(FlowTest, AMoveThatHasSeenOtherStepsIsRefused) {
+TEST_P(FlowTest, AMoveIsRefusedWhileAStepThatDecidesWasNotSeen) {
   const Event first = Done("a");
   const auto seen = Find(first.operation);
-  ASSERT_TRUE(seen);
-  const auto move = [&](const FlowState& as_seen) {
+  const auto move = [&](const FlowState& as_seen, const std::string& deciding) {
     FlowMove deadline{.number = first.operation,
                       .to = FlowPhase::kBreaking,
-                      .cause = FlowCause::kDeadline,
                       .reason = "late",
+                      .deciding = {"other", deciding},
                       .seen = as_seen.steps};
     return Await(ledger_->MoveFlow(std::move(deadline), executor_), executor_).has_value();
   };
   const Event second = Dispatch(Step("b"));
-  EXPECT_FALSE(move(*seen)) << "another step was sent";
+  EXPECT_FALSE(move(*seen, second.tool)) << "it was sent meanwhile";
   const auto sent = Find(first.operation);
-  Record(Success(second));
-  EXPECT_FALSE(move(*sent)) << "its outcome is known";
+  Record(Move(second, Phase::kUncertain, Cause::kTimeout));
+  EXPECT_FALSE(move(*sent, second.tool)) << "it has moved on";
   EXPECT_EQ(Find(first.operation)->phase, FlowPhase::kOpen);
-  EXPECT_TRUE(move(*Find(first.operation)));
+  EXPECT_TRUE(move(*seen, "third")) << "it decides nothing";
 }
 
 // What the ledger forgets by itself; the one in PostgreSQL does not yet.

@@ -93,8 +93,9 @@ struct FlowMove {
   FlowCause cause = FlowCause::kNone;
   std::string reason;
   std::vector<std::uint64_t> not_needed{};  // steps whose effect stays, by a human's word
-  // Only while it has these steps, in these phases: one more may just have been sent.
-  std::optional<std::vector<FlowStep>> seen{};
+  // Refused while a step of these tools is open that is not among `seen`, in that phase.
+  std::vector<std::string> deciding{};
+  std::vector<FlowStep> seen{};
   // A finished flow that the ledger no longer holds in memory, as read back from its events.
   std::optional<FlowState> reopened{};
 };

@@ -57,18 +57,42 @@ Judged<const FlowState*> FindFlow(const FlowMove& move, Known& known) {
 Judged<void> CheckMove(const FlowMove& move, const FlowState& state) {
   if (state.phase != move.from) return RefuseMove("the flow has moved on");
   if (!IsLegal(move.from, move.to)) return RefuseMove("not a legal move");
-  const auto is_same = [](const FlowStep& a, const FlowStep& b) {
-    return a.operation == b.operation && a.phase == b.phase;
-  };
-  if (move.seen && !std::ranges::equal(*move.seen, state.steps, is_same)) {
-    return RefuseMove("a step of the flow has moved on");
-  }
   const auto is_open = [](const FlowStep& step) { return IsOpen(step.phase); };
   if (move.to == FlowPhase::kUndoing && std::ranges::any_of(state.steps, is_open)) {
     return RefuseMove("a step of the flow is open");
   }
   if (move.to == FlowPhase::kUndone && std::ranges::any_of(state.steps, NeedsUndo)) {
     return RefuseMove("a step of the flow is not undone");
+  }
+  return {};
+}
+
+// One that was sent meanwhile may decide what becomes of the flow.
+Judged<void> CheckUnseen(const FlowMove& move, const FlowState& state, Known& known) {
+  if (move.deciding.empty()) return {};
+  std::vector<OperationOf> unseen;
+  for (const FlowStep& step : state.steps) {
+    const auto is_it = [&](const FlowStep& seen) {
+      return seen.operation == step.operation && seen.phase == step.phase;
+    };
+    if (IsOpen(step.phase) && std::ranges::none_of(move.seen, is_it)) {
+      unseen.push_back({step.operation});
+    }
+  }
+  if (auto all = known.Require(unseen); !all) return std::unexpected(all.error());
+  std::vector<EventAt> last;
+  for (const OperationOf& operation : unseen) {
+    const auto found = known.Get(operation);
+    if (!found) return std::unexpected(found.error());
+    if (**found) last.push_back({(**found)->entry.last_event});
+  }
+  if (auto all = known.Require(last); !all) return std::unexpected(all.error());
+  for (const EventAt& at : last) {
+    const auto event = known.Get(at);
+    if (!event) return std::unexpected(event.error());
+    if (std::ranges::find(move.deciding, (*event)->tool) != move.deciding.end()) {
+      return RefuseMove("a step that decides has been sent");
+    }
   }
   return {};
 }
@@ -123,6 +147,9 @@ Judged<FlowPlan> Decide(const FlowMove& move, Known& known) {
     }
   }
   if (auto checked = CheckMove(move, *state); !checked) return std::unexpected(checked.error());
+  if (auto checked = CheckUnseen(move, *state, known); !checked) {
+    return std::unexpected(checked.error());
+  }
   state->phase = move.to;
   state->cause = move.cause;
   state->reason = move.reason.substr(0, limits::kFlowReasonBytesMax);
