@@ -107,6 +107,22 @@ Verdict OfCutStream(const Answer& answer) {
   return verdict;
 }
 
+// Whether a success of that status says only that the backend has taken the call on.
+bool IsTakenOn(const Tool& tool, int status) {
+  return tool.settled_by || (status == kTakenOn && tool.success_when.empty() && tool.settle);
+}
+
+// One that is not there whole may have said that it failed, or where it is told that it is done.
+bool MayHaveSaidMore(const Tool& tool, const Answer& answer, const CallValues& values) {
+  if (answer.body_complete && !answer.over_cap) return false;
+  if (IsTakenOn(tool, answer.response.status)) return true;
+  const bool is_large = answer.over_cap && answer.withheld.empty();
+  return !is_large && tool.success_when.empty() &&
+         std::ranges::any_of(tool.failed_when, [&](const Condition& condition) {
+           return !Evaluate(condition, values);
+         });
+}
+
 Verdict OfSuccess(const Tool& tool, const Answer& answer, const CallValues& values) {
   const int status = answer.response.status;
   const bool is_stream = answer.relayed || IsEventStream(answer.response);
@@ -135,6 +151,9 @@ Verdict OfSuccess(const Tool& tool, const Answer& answer, const CallValues& valu
   if (!is_confirmed && (status == 206 || status == 207)) {
     return UnclearAnswer(answer, Cause::kAnswer,
                          fmt::format("the backend answered {}: part of the work is open", status));
+  }
+  if (MayHaveSaidMore(tool, answer, values)) {
+    return UnclearAnswer(answer, Cause::kAnswer, fmt::format("the backend answered {}", status));
   }
   Verdict verdict;
   verdict.http_status = status;

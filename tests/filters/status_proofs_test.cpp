@@ -7,6 +7,9 @@
 #include <fstream>
 #include <string>
 
+#include "filters/call/call_values.h"
+#include "filters/call/outcome.h"
+
 namespace recourse::status_proofs_test {
 namespace {
 
@@ -47,6 +50,41 @@ TEST(StatusProofsTest, EachStatusOnceAndInOrder) {
 TEST(StatusProofsTest, WhatMayHaveActedProvesNothing) {
   for (const int status : {200, 202, 302, 303, 408, 409, 418, 499, 500, 502, 503, 504, 507}) {
     EXPECT_EQ(ProofOf(status), StatusProof::kNone) << status;
+  }
+}
+
+TEST(StatusProofsTest, ASuccessThatWasCutProvesNothingWhereItsBodyTellsOrLaterNews) {
+  const auto of_cut = [](const Tool& tool, int status) {
+    Answer answer;
+    answer.response.status = status;
+    answer.response.body = R"({"ok":fal)";
+    answer.body_complete = false;
+    CallValues values;
+    values.answer_status = status;
+    return Classify(tool, answer, values);
+  };
+  Tool told;
+  EXPECT_EQ(of_cut(told, 202).phase, Phase::kAnswerLost);
+  told.failed_when = {*ParseCondition("answer.status == 206")};
+  EXPECT_EQ(of_cut(told, 200).phase, Phase::kAnswerLost) << "its head tells";
+  told.failed_when = {*ParseCondition("answer.body#/ok == false")};
+  EXPECT_EQ(of_cut(told, 200).phase, Phase::kUncertain);
+  EXPECT_EQ(of_cut(told, 200).problem, ErrorCode::kOutcomeUnknown);
+  told.success_when = {*ParseCondition("answer.status == 200")};
+  EXPECT_EQ(of_cut(told, 200).phase, Phase::kAnswerLost) << "its head is enough";
+  told.settled_by.emplace();
+  EXPECT_EQ(of_cut(told, 200).phase, Phase::kUncertain) << "it was taken on, not done";
+  Tool asked;
+  asked.settle.emplace();
+  EXPECT_EQ(of_cut(asked, 200).phase, Phase::kAnswerLost);
+  EXPECT_EQ(of_cut(asked, 202).phase, Phase::kUncertain) << "it was taken on, not done";
+  for (const char* const withheld : {"", "it is encoded"}) {
+    Answer answer;
+    answer.response.status = 200;
+    answer.body_complete = answer.over_cap = true;
+    answer.withheld = withheld;
+    EXPECT_EQ(Classify(Tool(), answer, {}).phase, Phase::kSucceeded);
+    EXPECT_EQ(Classify(told, answer, {}).phase, Phase::kUncertain) << "it was taken on, not done";
   }
 }
 
