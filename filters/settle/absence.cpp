@@ -63,16 +63,29 @@ bool IsLinkToNext(const Json& object) {
   return rel != nullptr && rel->kind == Json::Kind::kString && ToLower(rel->text) == "next";
 }
 
-bool HasMore(const Json& value, int depth = 0) {
+// "isLast": false of Jira, "last": false of Spring, "timed_out": true of Elasticsearch.
+bool IsPart(std::string_view name, const Json& value) {
+  static constexpr std::array<std::string_view, 4> kWhole = {"last", "islast", "lastpage",
+                                                             "islastpage"};
+  static constexpr std::array<std::string_view, 4> kPart = {"timedout", "partial", "ispartial",
+                                                            "partialresults"};
+  const auto& names = value.kind == Json::Kind::kFalse ? kWhole : kPart;
+  const bool is_flag = value.kind == Json::Kind::kFalse || value.kind == Json::Kind::kTrue;
+  return is_flag && std::ranges::find(names, Plain(name)) != names.end();
+}
+
+// What stands in an element of a list speaks of that.
+bool HasMore(const Json& value, int depth = 0, bool is_element = false) {
   if (depth > kDepthMax) return true;
   if (value.kind == Json::Kind::kArray) {
     return std::ranges::any_of(value.items,
-                               [&](const Json& item) { return HasMore(item, depth + 1); });
+                               [&](const Json& item) { return HasMore(item, depth + 1, true); });
   }
   if (value.kind != Json::Kind::kObject) return false;
   return IsLinkToNext(value) || std::ranges::any_of(value.members, [&](const auto& member) {
-           const bool says_so = MeansMore(member.first) && !IsBlank(member.second);
-           return says_so || HasMore(member.second, depth + 1);
+           const bool says_so = (MeansMore(member.first) && !IsBlank(member.second)) ||
+                                (!is_element && IsPart(member.first, member.second));
+           return says_so || HasMore(member.second, depth + 1, is_element);
          });
 }
 
@@ -99,6 +112,7 @@ bool HasError(const Json& body) {
   if (body.kind != Json::Kind::kObject) return false;
   return std::ranges::any_of(body.members, [](const auto& member) {
     const std::string name = Plain(member.first);
+    if (member.second.kind == Json::Kind::kFalse) return name == "ok" || name == "success";
     return (name == "error" || name == "errors" || name == "fault") && !IsBlank(member.second);
   });
 }

@@ -83,22 +83,31 @@ TEST(ProbeTest, WhatMayBeOldOrPartialNeverStatesAbsence) {
   for (const int status : {202, 203, 206}) {
     EXPECT_EQ(verdict(status, {json}), ProbeVerdict::kNothing) << status;
   }
-  for (const Header& field : {Header{"Age", "1"}, Header{"Link", "</a>; title=x; rel=next"},
-                              Header{"link", "</a>; rel=\"prev\", </b>; REL=\"last next\""},
-                              Header{"X-Next-Page", "2"}}) {
+  for (const Header& field :
+       {Header{"Age", "1"}, Header{"Link", "</a>; title=x; rel=next"},
+        Header{"link", "</a>; rel=\"prev\", </b>; REL=\"last next\""}, Header{"X-Next-Page", "2"},
+        Header{"X-Cache", "HIT"}, Header{"Cache-Status", "edge; hit"},
+        Header{"Warning", "110 - \"Response is Stale\""}}) {
     EXPECT_EQ(verdict(200, {json, field}), ProbeVerdict::kNothing) << field.second;
   }
   EXPECT_EQ(verdict(200, {{"Content-Type", "text/html"}}), ProbeVerdict::kNothing);
   for (const char* const more :
        {R"("next":"/2")", R"("nextPageToken":"x")", R"("has_more":true)", R"("hasNextPage":true)",
         R"("meta":{"cursor":"x"})", R"("@odata.nextLink":"x")", R"("LastEvaluatedKey":{"a":1})",
-        R"("links":[{"rel":"next","href":"x"}])", R"("error":"busy")", R"("errors":[1])"}) {
+        R"("links":[{"rel":"next","href":"x"}])", R"("error":"busy")", R"("errors":[1])",
+        R"("ok":false)", R"("success":false)", R"("timed_out":true)", R"("isLast":false)",
+        R"("page":{"last":false})"}) {
     EXPECT_EQ(verdict(200, {json}, std::string(R"({"items":[],)") + more + "}"),
               ProbeVerdict::kNothing)
         << more;
   }
-  EXPECT_EQ(verdict(200, {json}, R"({"items":[],"next":null,"has_more":false,"error":null})"),
-            ProbeVerdict::kAbsent);
+  for (const char* const whole : {R"("next":null,"has_more":false,"error":null)",
+                                  R"("ok":true,"isLast":true,"partial":false,"timed_out":false)",
+                                  R"("others":[{"last":false,"partial":true}])"}) {
+    EXPECT_EQ(
+        verdict(200, {json, {"X-Cache", "MISS"}}, std::string(R"({"items":[],)") + whole + "}"),
+        ProbeVerdict::kAbsent);
+  }
 }
 
 TEST(ProbeTest, AConditionOfThePolicyStatesAbsence) {
