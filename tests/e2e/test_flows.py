@@ -53,6 +53,17 @@ TOOLS = """\
     reason: a letter cannot be called back
     pivot: true
 """
+LABELS = """\
+  labels.create:
+    match: POST post /labels/{token}
+    effect: write
+    external_ref: answer.body#/id
+    undo: { request: "DELETE /labels/{external_ref}", repeatable: true }
+"""
+POST = """\
+  post: {{ url: "{url}", hosts: [ post.test ] }}
+tools:
+"""
 FLOWS = """\
   parcels: { tools: [ parcels.book, blind.book ] }
 """
@@ -195,6 +206,27 @@ def test_steps_that_ran_at_once_are_all_undone(shop, token):
     began = {e["external_ref"]: e["event_id"] for e in agent.events() if e["phase"] == "SUCCEEDED"}
     order = [began[agent.effects[kind]] for kind in agent.undone()]
     assert len(order) == 6 and order == sorted(order, reverse=True)
+
+
+def test_a_flow_over_three_backends_with_a_token_each_is_undone_in_reverse(double, token, tmp_path):
+    post = POST.format(url=double.url.replace("127.0.0.1", "localhost"))
+    text = policy(double, tools=LABELS).replace("tools:\n", post, 1)
+    with Recourse(tmp_path, text) as running:
+        agent = Shop(running, double).agent(token)
+
+        def does(kind, bearer, status, **more):
+            answer = agent.call(kind, Authorization=f"Bearer {bearer}", **more)
+            assert answer.status == status, answer
+
+        does("orders", "shop-1", 201)
+        agent.script("payments", answer_with("401 Unauthorized"))
+        does("payments", "bank-1", 401)
+        does("payments", "bank-2", 201)
+        does("labels", "post-1", 201, Host="post.test")
+        agent.script("shipping", answer_with("422 Unprocessable"))
+        does("shipping", "shop-2", 422)
+        agent.await_undone()
+        assert agent.undone() == ["labels", "payments", "orders"]
 
 
 def test_a_failed_call_alone_breaks_nothing(shop, token):
