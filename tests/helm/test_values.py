@@ -34,6 +34,9 @@ SCHEMA = json.loads((CHART / "values.schema.json").read_text())
     ({"ledger": {"url": "postgres://db/recourse"}, "installSecret": "one"},
      "name the Secrets that they share, ledgerKeySecret and installSecret"),
     ({"steward": {"enabled": True}}, "steward.enabled is for a ledger that pods share"),
+    ({"steward": {"nodeSelector": {"pool": 1}}}, "at '/steward/nodeSelector/pool': got number"),
+    ({"redirect": {"daemonSet": {"toleration": []}}},
+     "at '/redirect/daemonSet': additional properties 'toleration' not allowed"),
     ({"injector": {"enabled": True}}, "set demo.enabled to false"),
     ({"injector": {"certificate": {"issuer": {}}}},
      "additional properties 'issuer' not allowed"),
@@ -159,6 +162,54 @@ def test_a_node_writes_the_rules_for_pods_without_rights():
         assert argument(sidecar, "--redirect") == "19083"
     assert out.one("DaemonSet", "-redirect")["spec"]["template"]["spec"]["hostPID"]
     assert not rendered("redirect-values").all("DaemonSet")
+
+
+def test_platform_teams_place_and_name_whatever_pod_is_not_an_agent():
+    """The injector's: test_injector.py."""
+    ledger, node = rendered("ledger-values"), rendered("redirect-node-values")
+    for out, kind, name, values in (
+        (ledger, "Deployment", "-steward", ["steward"]),
+        (ledger, "Job", "-migration", ["ledger", "migration"]),
+        (node, "DaemonSet", "-redirect", ["redirect", "daemonSet"]),
+    ):
+        set_ = yaml.safe_load((CHART / f"ci/{CASE_OF[kind]}.yaml").read_text())
+        for key in values:
+            set_ = set_[key]
+        pod = out.one(kind, name)["spec"]["template"]
+        assert set_["podLabels"].items() <= pod["metadata"]["labels"].items()
+        assert set_["podAnnotations"].items() <= pod["metadata"]["annotations"].items()
+        for key in PLACES & set(set_):
+            assert pod["spec"][key] == set_[key], (name, key)
+        assert pod["spec"]["automountServiceAccountToken"] is False
+    for out, kind, name, account in ((ledger, "Deployment", "-steward", "shop-recourse-steward"),
+                                     (node, "DaemonSet", "-redirect", "redirect")):  # fmt: skip
+        assert out.one(kind, name)["spec"]["template"]["spec"]["serviceAccountName"] == account
+        (made,) = out.all("ServiceAccount")
+        assert made["metadata"]["name"] == account and not made["automountServiceAccountToken"]
+    steward = ledger.one("Deployment", "-steward")["spec"]["template"]["metadata"]
+    assert "recourse.dev/sidecar" in steward["labels"], "ours stay beside theirs"
+    assert "traffic.sidecar.istio.io/excludeInboundPorts" in steward["annotations"]
+
+
+def test_nobody_places_pods_unasked_but_the_one_of_each_node():
+    out = render({"ledger": {"url": "postgres://db/recourse"}, "ledgerKeySecret": "keys",
+                  "installSecret": "install", "steward": {"enabled": True},
+                  "redirect": {"enabled": True, "node": True}})  # fmt: skip
+    (node,) = out.all("DaemonSet")
+    spec = node["spec"]["template"]["spec"]
+    # Also nodes that others have to leave.
+    assert spec["tolerations"] == [{"operator": "Exists"}]
+    assert spec["priorityClassName"] == "system-node-critical"
+    for _, pod in out.pods():
+        asked = (PLACES | {"serviceAccountName"}) & set(pod["spec"])
+        assert pod is node["spec"]["template"] or not asked
+    assert not out.all("ServiceAccount")
+
+
+PLACES = {"priorityClassName", "nodeSelector", "tolerations", "affinity",
+          "topologySpreadConstraints"}  # fmt: skip
+CASE_OF = {"Deployment": "ledger-values", "Job": "ledger-values",
+           "DaemonSet": "redirect-node-values"}  # fmt: skip
 
 
 def test_interception_makes_a_ca_in_memory_and_shows_agents_its_bundle_alone():

@@ -26,6 +26,52 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 {{- end }}
 
+{{- /* Which nodes pods get, and before whom; of the values of their workload. */}}
+{{- define "recourse.placement" -}}
+{{- with .priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .topologySpreadConstraints }}
+topologySpreadConstraints:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{- /* The account of a workload: its `serviceAccount` as `account`, its `name`. */}}
+{{- define "recourse.accountName" -}}
+{{- .account.name | default (.account.create | ternary .name "") }}
+{{- end }}
+
+{{- /* That account, if it is to be made; `top` too. */}}
+{{- define "recourse.account" -}}
+{{- if .account.create }}
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  name: {{ include "recourse.accountName" . }}
+  labels:
+    {{- include "recourse.labels" .top | nindent 4 }}
+  {{- with .account.annotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+automountServiceAccountToken: false
+---
+{{- end }}
+{{- end }}
+
 {{- define "recourse.policyConfigMap" -}}
 {{- .Values.policy.existingConfigMap | default (printf "%s-policy" (include "recourse.fullname" .)) }}
 {{- end }}

@@ -70,9 +70,7 @@ app.kubernetes.io/component: injector
 {{- end }}
 
 {{- define "recourse.injectorAccount" -}}
-{{- with .Values.injector.serviceAccount }}
-{{- .name | default (.create | ternary (include "recourse.injectorName" $) "") }}
-{{- end }}
+{{- include "recourse.accountName" (dict "account" .Values.injector.serviceAccount "name" (include "recourse.injectorName" .)) }}
 {{- end }}
 
 {{- define "recourse.injectedNamespaces" -}}
