@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from support import rawhttp
 from support.mcp import Fixture, mcp_policy
 from support.mcp_fixtures import ERAS, client, fixture, running, serving, url  # noqa: F401
 from support.mcp_policies import calls_policy
@@ -442,3 +443,25 @@ def test_whatever_instruction_it_dies_at_the_tool_runs_once_at_most(
         client.call("create_order", arguments, number=2)
         client.call("create_order", arguments, number=3)
     assert len(fixture.executions("create_order")) <= 1
+
+
+def test_a_write_that_comes_during_a_drain_is_not_sent(running, fixture, tmp_path, token):
+    message, fields = Modern("").wrapped(call("create_order", {"item": token}))
+    body = json.dumps(message).encode()
+    fields |= {"Expect": "100-continue", "Content-Length": len(body)}
+    with (
+        serving(Recourse(tmp_path, calls_policy(running))) as recourse,
+        rawhttp.Connection(recourse.port) as late,
+    ):
+        host = f"127.0.0.1:{recourse.port}"
+        late.send(rawhttp.render("POST", "/mcp", host, fields, length=False))
+        assert late.until(b"\r\n\r\n") == b"HTTP/1.1 100 Continue"
+        assert recourse.cli("drain").returncode == 0
+        late.send(body)
+        answer = late.response("POST")
+        assert answer.header("Connection") == "close" and late.at_end()
+        result = answer.json()["result"]
+        assert result["isError"] and "Shutting down" in result["content"][0]["text"]
+        assert result["_meta"] == {"dev.recourse/outcome": "not_executed",
+                                   "dev.recourse/retryable": True}  # fmt: skip
+    assert fixture.executions("create_order") == []

@@ -1,6 +1,8 @@
 """What operators ask of the process as a whole: status, drain and the log level, by API and CLI."""
 
+import contextlib
 import json
+from functools import partial
 
 import pytest
 
@@ -122,6 +124,52 @@ def test_a_drain_ends_what_runs_takes_nothing_new_and_leaves_the_process_for_ope
     assert fresh.running() and fresh.admin("GET", "/ledger")["latched"] is False
     assert fresh.stderr().count('"msg":"draining"') == 1
     assert fresh.stop() == 0
+
+
+def test_what_had_begun_to_arrive_when_a_drain_began_is_answered_and_no_new_write_is_sent(
+    fresh, double, token
+):
+    """Idle connections are closed: who had not begun to ask loses nothing."""
+    begun, late, read = f"/plain/{token}", f"/plain/{token}late", f"/read/{token}"
+    expects = [("Expect", "100-continue"), ("Content-Length", "1")]
+    with contextlib.ExitStack() as stack:
+        connect = partial(rawhttp.Connection, fresh.port)
+        writes, late_writes, reads = (stack.enter_context(connect()) for _ in range(3))
+        writes.send(rawhttp.render("POST", begun, "shop.test", expects, length=False))
+        assert writes.until(b"\r\n\r\n") == b"HTTP/1.1 100 Continue"
+        rests = {}
+        for connection, method, path in ((late_writes, "POST", late), (reads, "GET", read)):
+            whole = rawhttp.render(method, path, "shop.test")
+            connection.send(whole[:20])
+            rests[connection] = whole[20:]
+            wait_until(lambda asking=connection: is_read(asking), "its first bytes were not read")
+        assert fresh.cli("drain").returncode == 0
+        writes.send(b"x")
+        assert (answer := writes.response("POST")).status == 201
+        assert answer.header("Connection") == "close" and writes.at_end()
+        late_writes.send(rests[late_writes])
+        refused = late_writes.response("POST")
+        assert (refused.status, refused.header("Connection")) == (503, "close"), refused
+        told = refused.json()
+        assert told["type"].endswith("/draining") and told["retryable"] is True, told
+        assert told["outcome"] == refused.outcome == "not_executed"
+        assert late_writes.at_end()
+        reads.send(rests[reads])
+        assert (answer := reads.response("GET")).status == 200
+        assert answer.header("Connection") == "close" and reads.at_end()
+    assert len(double.effects(begun)) == 1 and double.requests(late) == []
+    assert len(double.requests(read)) == 1
+    assert not fresh.events_for(late), "nothing is claimed, so the next process executes it"
+
+
+def is_read(connection):
+    """Whether the process has read all that was sent to it: its kernel holds nothing more."""
+    mine = f":{connection.socket.getsockname()[1]:04X}"
+    for line in open("/proc/net/tcp", encoding="ascii"):
+        _, _, peer, state, queues, *_ = line.split()
+        if peer.endswith(mine) and state == "01":
+            return queues.endswith(":00000000")
+    return False
 
 
 def refuses(recourse):
