@@ -67,4 +67,5 @@ def test_the_commands_of_the_page_make_what_pods_mount(tmp_path):
         one = yaml.safe_load(done.stdout)
         made[one["kind"], one["metadata"]["name"]] = set(one["data"])
     assert made == {("Secret", "recourse-admin"): {"token"},
+                    ("Secret", "recourse-install"): {"secret"},
                     ("ConfigMap", "recourse-policy"): {"policy.yaml"}}  # fmt: skip

@@ -111,6 +111,7 @@ def test_the_notes_tell_the_next_command_and_warn():
     assert "--set admin.tokenSecret=shop-recourse-admin" in default
     assert "helm -n agents test shop" in default and "store.expectLedger=1" in default
     assert "WARNING: store.type is emptyDir" in volatile and "AGAIN" in volatile
+    assert "create secret generic shop-recourse-install --from-literal=secret=" in volatile
     assert "-c recourse -- recourse events list" in volatile
     assert "port-forward shop-recourse-agent-0 19081" in volatile
     assert "WARNING" not in default + library and "emptyDir" not in default + durable + library
