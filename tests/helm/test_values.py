@@ -276,6 +276,13 @@ def test_alerts_that_the_readme_names_exist():
     assert len(told) > 2 and told <= {one["alert"] for group in rules for one in group["rules"]}
 
 
+def test_the_page_names_what_meshes_are_told():
+    page = (ROOT / "helm/README.md").read_text()
+    ((_, pod, _), *_) = rendered("default-values").sidecar_pods()
+    told = [one for one in pod["metadata"]["annotations"] if "istio" in one or "linkerd" in one]
+    assert len(told) == 2 and all(f"`{one}`" in page for one in told)
+
+
 def test_aliases_of_the_chart_get_in_nobodys_way():
     """Two kinds of agents in one release, each with a policy, claims and metrics of its own."""
     own = {"demo": {"enabled": False}, "metrics": {"podMonitor": {"enabled": True}},
