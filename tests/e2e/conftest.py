@@ -16,6 +16,7 @@ from support.browser import Browser  # noqa: E402
 from support.double import Double  # noqa: E402
 from support.policies import standard  # noqa: E402
 from support.recourse import BINARY, PATIENCE, Recourse  # noqa: E402
+from support.walk import Walk  # noqa: E402
 
 pytest_plugins = ["support.schedule", "support.figures"]
 
@@ -56,6 +57,14 @@ def browser():
     running = Browser()
     yield running
     running.stop()
+
+
+@pytest.fixture
+def walk(browser):
+    """Looks at states of the page, and fails if axe found anything in them."""
+    looking = Walk(browser)
+    yield looking
+    looking.found_nothing()
 
 
 @pytest.fixture(scope="module")

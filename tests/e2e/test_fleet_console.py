@@ -188,7 +188,8 @@ class Steward(Staffed):
         return words[:listen] + words[listen + 2:]
 
 
-def test_a_steward_sees_to_what_dead_pods_have_left(double, postgres, tmp_path, token):
+def test_a_steward_sees_to_what_dead_pods_have_left(
+        double, postgres, browser, walk, tmp_path, token):
     url, path = postgres.database(), f"/placed/{token}"
     assert run_cli("ledger", "migrate", "--ledger", url).returncode == 0
     pods = Pods(tmp_path, double, url, "a")
@@ -212,6 +213,11 @@ def test_a_steward_sees_to_what_dead_pods_have_left(double, postgres, tmp_path, 
             assert done.returncode == 0, done
             wait_until(lambda: len(double.effects(f"/mail/{token}")) == 1)
             assert steward.probe("/ready")[0] == 200
+            desk = Desk(browser, steward).log_in()
+            browser.wait(f"{LIST} .c-pod")
+            walk.look("calls at a steward")
+            walk.at(desk, "#/approvals")
+            walk.at(desk, "#/policy", 'section:has-text("pod")')
             assert steward.stop() == 0, steward.stderr()[-4000:]
         double.open_gate(token)
     alone = Steward(tmp_path / "alone", policy[: policy.index("ledger:")])
@@ -264,7 +270,7 @@ def test_the_chart_starts_pods_and_a_steward_of_one_group(double, postgres, tmp_
         assert keeper.stop() == 0 and pod.stop() == 0, keeper.stderr()[-2000:]
 
 
-def test_the_page_of_one_pod_shows_all_and_those_of_one(fleet, browser, token):
+def test_the_page_of_one_pod_shows_all_and_those_of_one(fleet, browser, walk, token):
     write(fleet.a, f"/notes/{token}-a", f"{token}a")
     desk = Desk(browser, fleet.b).log_in()
     browser.wait(f'{LIST} .c-pod:has-text("pod-a")')
@@ -276,6 +282,17 @@ def test_the_page_of_one_pod_shows_all_and_those_of_one(fleet, browser, token):
     browser.wait(f'.row:has-text("/notes/{token}-b")')
     assert browser.eval("[...document.querySelectorAll('.rows .c-pod')]"
                         ".every((one) => one.textContent === 'pod-b')")
+    walk.look("calls of one pod")
+    walk.at(desk, "#/activity", f"{LIST} .c-pod")
+    walk.at(desk, "#/activity?show=flows&all=true", f"{LIST} .c-pod")
+    asked = write(fleet.a, f"/mail/{token}-page", f"mail{token}", status=202).json()["operation"]
+    for place in (f"#/approval/{asked}", f"#/operation/{asked}"):
+        walk.at(desk, place, ':has-text("pod-a")')
+    chosen = 'select[aria-label="Pod"] option[value="pod-b"]'
+    for place in ("approvals", "parked", "stopped", "unknown"):
+        walk.at(desk, f"#/{place}", chosen)
+    walk.at(desk, "#/approvals?pod=pod-a", f'.inbox-row:has-text("/mail/{token}-page")')
     desk.go("#/policy")
     browser.wait('section:has-text("2 pods") td:has-text("enforce")')
+    walk.look("pods of the policy")
     desk.is_clean()

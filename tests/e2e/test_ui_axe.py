@@ -20,9 +20,6 @@ RULES = """\
     undo: none
     approval: { by: [ finance ], needs: 2, expires: 10m, hold: 100ms, summary: "to {body#/to}" }
 """
-SHAPES = [{"width": 1280, "height": 800, "dark": False},
-          {"width": 1280, "height": 800, "dark": True}]  # fmt: skip
-PHONE = {"width": 360, "height": 740}
 EMPTY = [("#/activity", ".list-empty:not([hidden]) .paste"),
          ("#/activity?show=flows", ".list-empty:not([hidden])"),
          ("#/activity?tool=never", ".list-empty:not([hidden])"),
@@ -30,35 +27,6 @@ EMPTY = [("#/activity", ".list-empty:not([hidden]) .paste"),
          ("#/unknown", ".state"), ("#/duplicates", ".state"), ("#/policy", LOADED),
          ("#/flow/999", ".state.bad"), ("#/operation/999", ".state"),
          ("#/approval/999", ".state.bad")]  # fmt: skip
-
-
-class Walk:
-    """A browser in which every state is looked at by axe in all shapes."""
-
-    def __init__(self, browser):
-        self.browser, self.found, self.seen = browser, [], []
-
-    def look(self, what):
-        self.seen.append(what)
-        # A phone is dark at each second state: what differs on it is where things stand.
-        phone = {**PHONE, "dark": len(self.seen) % 2 == 0}
-        for shape in (*SHAPES, phone):
-            self.browser.ask("size", width=shape["width"], height=shape["height"])
-            self.browser.ask("scheme", dark=shape["dark"])
-            self.found += [f"{what} {shape}: {one}" for one in self.browser.axe()]
-        self.browser.ask("size", **{name: SHAPES[0][name] for name in ("width", "height")})
-
-    def at(self, desk, place, ready=LOADED):
-        desk.go("#/login-of-nobody" if place is None else place, ready)
-        self.look(place)
-
-    def found_nothing(self):
-        assert self.found == [], "\n".join(self.found[:40])
-
-
-@pytest.fixture
-def walk(browser):
-    return Walk(browser)
 
 
 def test_axe_finds_nothing_on_a_page_that_is_empty_or_alone(browser, walk, double, tmp_path):
@@ -85,7 +53,6 @@ def test_axe_finds_nothing_on_a_page_that_is_empty_or_alone(browser, walk, doubl
         desk.go("#/activity", '.state.bad:has-text("did not answer")')
         assert browser.count(".list-empty:not([hidden])") == 0, "nobody knows what happened"
         walk.look("no answer to a list")
-    walk.found_nothing()
 
 
 @pytest.fixture
@@ -121,15 +88,6 @@ def happen(shop):
     return undone, parked, lost, asked
 
 
-def dialogs(walk, desk, buttons, ready="dialog"):
-    for button in buttons:
-        desk.browser.click(f'button:has-text("{button}")')
-        desk.browser.wait(ready)
-        walk.look(f"dialog {button}")
-        desk.browser.press("Escape")
-        desk.browser.wait("dialog", "detached")
-
-
 def test_axe_finds_nothing_where_everything_has_happened(browser, walk, busy):
     undone, parked, lost, asked = happen(busy)
     desk = Desk(browser, busy.recourse).log_in()
@@ -141,22 +99,22 @@ def test_axe_finds_nothing_where_everything_has_happened(browser, walk, busy):
     walk.at(desk, "#/activity?show=flows&all=true", f"{LIST} .row")
     walk.at(desk, f"#/approval/{asked[0]}", "pre")
     walk.at(desk, "#/parked", ".group")
-    dialogs(walk, desk, ["Retry all", "Close all", "Undone by hand", "It may stay"])
+    walk.dialogs(["Retry all", "Close all", "Undone by hand", "It may stay"])
     walk.at(desk, f"#/flow/{undone['number']}", ".t-lane")
     browser.click('summary:has-text("Why it moved")')
     browser.click(".t-lane >> nth=0")
     browser.wait("details.step[open]")
     walk.look("an undone step is open")
     walk.at(desk, f"#/flow/{parked[0]['number']}", ".t-lane")
-    dialogs(walk, desk, ["Show what is left", "Retry"], "dialog .plan")
+    walk.dialogs(["Show what is left", "Retry"], "dialog .plan")
     walk.at(desk, f"#/operation/{parked[0]['steps'][0]['step']}", "details.more")
     browser.click("details.more summary")
     browser.wait("details.more .request")
     walk.look("what was kept is shown")
     walk.at(desk, "#/unknown", ".left-steps li >> nth=1")
-    dialogs(walk, desk, ["It happened", "It did not happen"])
+    walk.dialogs(["It happened", "It did not happen"])
     walk.at(desk, "#/stopped", "tbody tr")
-    dialogs(walk, desk, ["Close"])
+    walk.dialogs(["Close"])
     walk.at(desk, "#/duplicates")
     walk.at(desk, "#/policy")
     browser.fill("#explain-call", "POST shop /orders/7")
@@ -164,7 +122,6 @@ def test_axe_finds_nothing_where_everything_has_happened(browser, walk, busy):
     browser.wait(".verdict")
     browser.click("details.step >> nth=0")
     walk.look("a tool is explained")
-    walk.found_nothing()
 
 
 def test_axe_finds_nothing_where_somebody_decides(browser, walk, busy):
@@ -172,13 +129,12 @@ def test_axe_finds_nothing_where_somebody_decides(browser, walk, busy):
     desk = Approver(browser, busy.recourse).log_in()
     walk.at(desk, "#/approvals", ".inbox-row .summary")
     walk.at(desk, f"#/approval/{asked[0]}", ".decide")
-    dialogs(walk, desk, ["Reject", "Edit", "Approve"])
+    walk.dialogs(["Reject", "Edit", "Approve"])
     walk.at(desk, "#/parked", ".group")
     assert busy.recourse.approve(asked[1], "bob", body='{"to":"eve"}')[0] == 200
     walk.at(desk, f"#/approval/{asked[1]}", 'h3:has-text("Edited")')
     assert busy.recourse.reject(asked[0])[0] == 200
     walk.at(desk, f"#/approval/{asked[0]}", '.badge:has-text("Rejected")')
-    walk.found_nothing()
 
 
 def test_axe_finds_nothing_in_observe_mode_and_where_a_policy_was_not_taken(
@@ -192,7 +148,6 @@ def test_axe_finds_nothing_in_observe_mode_and_where_a_policy_was_not_taken(
         browser.wait(".mode.observe")
         walk.at(desk, "#/duplicates", "table")
         walk.at(desk, "#/policy", ".problems li")
-    walk.found_nothing()
 
 
 def test_axe_finds_what_is_wrong(browser, double, tmp_path):

@@ -43,7 +43,7 @@ def text(value):
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def test_the_three_states_stand_side_by_side(machine, tracker, desk, browser):
+def test_the_three_states_stand_side_by_side(machine, tracker, desk, browser, walk):
     name, trace = parked(machine, tracker, desk, title=HOSTILE, labels=["theirs"])
     rows = browser.eval(ROWS)
     assert rows[0] == HEAD, rows
@@ -65,9 +65,11 @@ def test_the_three_states_stand_side_by_side(machine, tracker, desk, browser):
         "/title": text(HOSTILE), "/labels": '["theirs"]'
     }  # fmt: skip
     assert tracker.state("issues", name)["title"] == HOSTILE
+    walk.look("three states")
+    walk.dialogs(["Retry", "Undone by hand", "It may stay"])
 
 
-def test_what_was_deleted_meanwhile_is_told(machine, tracker, desk, browser):
+def test_what_was_deleted_meanwhile_is_told(machine, tracker, desk, browser, walk):
     name = machine.issue()
     trace = machine.update(name)
     with tracker.lock:
@@ -81,15 +83,18 @@ def test_what_was_deleted_meanwhile_is_told(machine, tracker, desk, browser):
     rows = browser.eval(ROWS)
     assert rows[0] == HEAD and {row[3] for row in rows[1:]} == {"not there"}, rows
     assert tracker.state("issues", name) is None
+    walk.look("deleted meanwhile")
 
 
-def test_to_restore_overwrites_what_was_shown_and_nothing_later(machine, tracker, desk, browser):
+def test_to_restore_overwrites_what_was_shown_and_nothing_later(
+        machine, tracker, desk, browser, walk):
     name, trace = parked(machine, tracker, desk, title="Theirs")
     tracker.foreign("issues", name, title="Later")
     browser.click('button:has-text("Retry")')
     browser.click("dialog footer button[type=submit]")
     browser.until(f"{ROWS}.some((row) => row[3] === '\"Later\"')")
     assert tracker.state("issues", name)["title"] == "Later"
+    walk.look("changed again")
     browser.click('button:has-text("Retry")')
     browser.click("dialog footer button[type=submit]")
     machine.await_flow(trace, "UNDONE")
@@ -106,7 +111,7 @@ def test_to_keep_what_is_there_sends_nothing(machine, tracker, desk, browser):
     assert tracker.effects == [f"PATCH issues/{name}"]
 
 
-def test_merged_by_hand_it_is_done(machine, tracker, desk, browser):
+def test_merged_by_hand_it_is_done(machine, tracker, desk, browser, walk):
     name, trace = parked(machine, tracker, desk, title="Theirs")
     tracker.foreign("issues", name, **{**FIELDS, "title": "Theirs and ours"})
     browser.click('button:has-text("Undone by hand")')
@@ -115,4 +120,6 @@ def test_merged_by_hand_it_is_done(machine, tracker, desk, browser):
     machine.await_flow(trace, "UNDONE")
     wait_until(lambda: machine.flow(trace)["steps"][0]["undo"] in ("nothing", "skip", "send"))
     assert tracker.state("issues", name)["title"] == "Theirs and ours"
+    browser.wait('.badge:has-text("Undone")')
+    walk.look("merged by hand")
     assert tracker.effects == [f"PATCH issues/{name}"]
