@@ -76,6 +76,19 @@ def test_a_wrong_use_is_told_what_is_accepted_with_an_example(case):
         assert f"  example: recourse {path}" in ended.stderr
 
 
+@pytest.mark.parametrize("path", [["run"], ["events", "list"], ["flows", "resolve"]])
+@pytest.mark.parametrize("given", [[], ["--policy", "p", "--data", "d"]])
+def test_options_are_listed_in_the_order_of_help_and_the_first_unknown_one_is_named(path, given):
+    told = run_cli(*path, *given, "--no-such-word", "x", "--nor-that").stderr.splitlines()[0]
+    first = "--policy" if given and path != ["run"] else "--no-such-word"
+    assert f" does not know '{first}'" in told, told
+    helped = re.findall(r"^  (?:-\w,)?(--[a-z-]+)", run_cli(*path, "--help").stdout, re.M)
+    assert told.partition("accepted: ")[2].split(", ") == helped
+    if path == ["run"]:
+        missing = run_cli("run").stderr
+        assert missing.index("--policy (") < missing.index("--data ("), missing
+
+
 def test_whoever_misspelled_an_option_is_told_that_alone():
     assert "No policy yet?" not in run_cli("run", "--polcy", "p", "--data", "d").stderr
 
