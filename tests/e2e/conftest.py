@@ -13,6 +13,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from support import npm  # noqa: E402
 from support.browser import Browser  # noqa: E402
+from support.collector import wrong_in  # noqa: E402
 from support.double import Double  # noqa: E402
 from support.policies import standard  # noqa: E402
 from support.recourse import BINARY, PATIENCE, Recourse  # noqa: E402
@@ -57,6 +58,14 @@ def browser():
     running = Browser()
     yield running
     running.stop()
+
+
+@pytest.fixture(scope="module")
+def exports():
+    """Bodies that a module's collectors took: the protocol finds nothing wrong in any."""
+    bodies = []
+    yield bodies
+    assert [one for one in wrong_in(bodies) if one] == []
 
 
 @pytest.fixture

@@ -84,9 +84,10 @@ class Mail:
 
 
 @pytest.fixture
-def collector():
+def collector(exports):
     with Collector() as running:
         yield running
+    exports += running.bodies()
 
 
 @pytest.fixture

@@ -13,9 +13,10 @@ SERVER, CLIENT = 2, 3
 
 
 @pytest.fixture(scope="module")
-def collector():
+def collector(exports):
     with Collector() as taking:
         yield taking
+    exports += taking.bodies()
 
 
 @pytest.fixture(scope="module")

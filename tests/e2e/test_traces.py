@@ -8,7 +8,7 @@ import pytest
 
 from support import flows, rawhttp
 from support.certificates import Maker
-from support.collector import Collector
+from support.collector import Collector, wrong_in
 from support.double import RefusedPort
 from support.prometheus import Scrape
 from support.recourse import CRASH_POINTS, NotReady, Recourse
@@ -29,9 +29,10 @@ TOOLS = """\
 
 
 @pytest.fixture
-def collector():
+def collector(exports):
     with Collector() as running:
         yield running
+    exports += running.bodies()
 
 
 def policy(double):
@@ -109,6 +110,20 @@ def test_a_read_gives_a_span_of_the_call_and_one_of_its_attempt(shop, double, co
     assert fields["tracestate"] == "vendor=1"
     (line,) = shop.recourse.await_log(lambda line: line.get("trace_id") == trace)
     assert line["span_id"] == call["spanId"]
+
+
+def test_an_export_is_judged_by_the_definitions_of_the_protocol(shop, collector, token):
+    trace = secrets.token_hex(16)
+    get(shop, f"/stock/{token}", trace)
+    collector.await_trace(trace, 2)
+    good = collector.bodies()[-1]
+    flawed = [re.sub(*change, good, count=1) for change in (
+        ('"kind":', '"sort":'), ('"startTimeUnixNano":"([0-9]+)"', r'"startTimeUnixNano":\1'),
+        ('"stringValue":"[^"]*"', '"stringValue":7'), ('"resourceSpans":', '"spans":'),
+        ('"traceId":"..', '"traceId":"'), ('"intValue":"', '"boolValue":true,"intValue":"'),
+    )]  # fmt: skip
+    assert good not in flawed and wrong_in([good]) == [None]
+    assert all(wrong_in(flawed)), wrong_in(flawed)
 
 
 def test_a_write_and_its_replay_are_told_apart(shop, double, collector, token):

@@ -3,9 +3,11 @@
 import http.server
 import json
 import ssl
+import subprocess
 import threading
 
-from support.recourse import WAIT_MAX
+from support.npm import CLIENTS
+from support.recourse import WAIT_MAX, environment
 from support.waiting import wait_until
 
 
@@ -51,6 +53,9 @@ class Collector:
         self.server.shutdown()
         self.server.server_close()
 
+    def bodies(self):
+        return [body.decode() for _, _, body, _ in list(self.requests)]
+
     def spans(self):
         """Every span that was taken, with `attributes` as a dict."""
         found = []
@@ -82,6 +87,16 @@ class Collector:
         """The spans of one trace: the call's first, then in order of their start."""
         spans = self.await_spans(lambda span: span["traceId"] == trace, count)
         return sorted(spans, key=lambda s: (s["kind"] != 2, int(s["startTimeUnixNano"])))
+
+
+def wrong_in(bodies):
+    """What the definitions of the protocol find wrong in each body: None, or a text."""
+    judged = subprocess.run(
+        ["node", CLIENTS / "otlp.mjs"], input=json.dumps(bodies), capture_output=True, text=True,
+        cwd=CLIENTS, env=environment(), timeout=WAIT_MAX, check=False,
+    )  # fmt: skip
+    assert judged.returncode == 0, judged
+    return json.loads(judged.stdout)
 
 
 def values(attributes):
