@@ -16,6 +16,7 @@
 #include "proxy/cli/ca_commands.h"
 #include "proxy/cli/command_line.h"
 #include "proxy/cli/flow_commands.h"
+#include "proxy/cli/help/help_command.h"
 #include "proxy/cli/ledger_commands.h"
 #include "proxy/cli/operation_commands.h"
 #include "proxy/cli/operator_commands.h"
@@ -467,7 +468,8 @@ int main(int argc, char** argv) {
   app.add_subcommand("version", "Print the version")->callback([] {
     std::cout << "recourse " << RECOURSE_VERSION << "\n";
   });
-  recourse::FinishCommands(app, args.exit_code);
+  recourse::AddHelp(app, args.exit_code);
+  recourse::FinishCommands(app);
   if (const auto unknown = recourse::UnknownCommand(app, argc, argv); !unknown.empty()) {
     std::cerr << "recourse: " << unknown << "\n";
     return recourse::kExitUsage;

@@ -12,7 +12,6 @@
 
 #include "filters/ledger/model/row_id.h"
 #include "policy/language/config_reader.h"
-#include "proxy/base/error.h"
 #include "proxy/config/config.h"
 
 namespace recourse {
@@ -81,7 +80,8 @@ constexpr std::pair<std::string_view, std::string_view> kExamples[] = {
     {"pack export", "stripe --as overlay > stripe.overlay.yaml"},
     {"version", ""},
     {"completion", "bash > /etc/bash_completion.d/recourse"},
-    {"help", "exit-codes"},
+    {"help exit-codes", ""},
+    {"help problems", "outcome-unknown"},
 };
 constexpr ExitCodeFact kExitCodes[] = {
     {kExitOk, "done; of `drill`: the promise was kept"},
@@ -364,30 +364,6 @@ void AddCompletion(CLI::App& app) {
   });
 }
 
-// What an operator needs of proxy/docs/answers.md where the page is not at hand.
-void PrintProblems() {
-  for (int i = 0; i < kErrorCodeCount; ++i) {
-    const ErrorFacts& facts = FactsOf(static_cast<ErrorCode>(i));
-    std::cout << fmt::format("{} ({}, {}{})\n  means:    {}\n  agent:    {}\n  operator: {}\n\n",
-                             facts.slug, facts.http_status, facts.outcome,
-                             facts.retryable ? ", retryable" : "", facts.cause, facts.advice,
-                             facts.operators);
-  }
-}
-
-int PrintHelp(const CLI::App& app, const std::string& topic) {
-  if (topic == "problems") {
-    PrintProblems();
-  } else if (topic == "exit-codes") {
-    for (const ExitCodeFact& fact : ExitCodeFacts()) {
-      std::cout << fmt::format("{:>4}  {}\n", fact.code, fact.meaning);
-    }
-  } else {
-    std::cout << app.help();
-  }
-  return kExitOk;
-}
-
 }  // namespace
 
 std::string CheckDuration(const std::string& text) {
@@ -407,14 +383,8 @@ CLI::Option* AddId(CLI::App& command, const std::string& name, std::uint64_t& id
       ->type_name("ID");
 }
 
-void FinishCommands(CLI::App& app, int& exit_code) {
+void FinishCommands(CLI::App& app) {
   AddCompletion(app);
-  const auto topic = std::make_shared<std::string>();
-  CLI::App* help =
-      app.add_subcommand("help", "Print this text, or the meaning of exit codes or problems");
-  help->add_option("topic", *topic, "exit-codes, or problems: the answers that an agent may see")
-      ->check(CLI::IsMember({"exit-codes", "problems"}));
-  help->callback([topic, &app, &exit_code] { exit_code = PrintHelp(app, *topic); });
   AddExamples(app);
   app.footer("Exit codes: recourse help exit-codes. Answers to agents: recourse help problems");
 }

@@ -9,9 +9,9 @@
 
 namespace recourse {
 
-// Adds `completion` and `help`, and an example to each command's help. Call when `app` has every
-// other command; `exit_code` outlives it.
-void FinishCommands(CLI::App& app, int& exit_code);
+// Adds `completion`, and an example to each command's help. Call when `app` has every other
+// command.
+void FinishCommands(CLI::App& app);
 
 // What is wrong with a command line that CLI11 refused, what is accepted, and an example. `argv` is
 // that of main.

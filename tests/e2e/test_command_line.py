@@ -51,6 +51,10 @@ WRONG = {
     "a directory to verify": (["ledger", "verify", "data-dir"],
                               ["'data-dir' is not taken: verify asks a running process"]),
     "one word too many": (["status", "now"], ["status does not take 'now'"]),
+    "no such problem": (["help", "problems", "outcome-unknwon"],
+                        ["problem: 'outcome-unknwon' is no problem, did you mean 'outcome-un",
+                         "`recourse help problems` lists them"]),
+    "no such command of help": (["help", "exits"], ["'exits'", "accepted: exit-codes, problems"]),
     "no command": ([], ["say what to do; accepted: run, steward, events,"]),
     "half a command": (["flows"], ["say what to do; accepted: list, show,"]),
     "no such command": (["flow"], ["no command 'flow', did you mean 'flows'?; accepted: run,"]),
@@ -153,7 +157,7 @@ def candidates(script, *words):
 def commands_below(script, *path):
     """Every command that has none below it, as completion knows them."""
     found = [word for word in candidates(script, *path, "") if not word.startswith("-")]
-    values = {("log-level",), ("completion",), ("help",)}
+    values = {("log-level",), ("completion",)}
     if not found or path in values:
         return [path]
     return [leaf for word in found for leaf in commands_below(script, *path, word)]
@@ -278,7 +282,7 @@ NOT_TABLES = {
     "policy suggest", "policy test", "policy schema", "policy import mcp", "policy import openapi",
     "policy replay", "pack add", "pack export",
     "redirect show", "redirect install", "redirect remove", "redirect await", "redirect node",
-    "version", "completion", "help", "ca init", "ca bundle", "env",
+    "version", "completion", "help exit-codes", "help problems", "ca init", "ca bundle", "env",
 }  # fmt: skip
 
 
@@ -389,12 +393,19 @@ def test_help_tells_of_every_problem_what_the_page_of_answers_says():
     assert [slug for slug, *_ in told] == [item.partition('"')[0] for item in items]
     for (_, status, means, _, step), item in zip(told, items, strict=True):
         assert status in item and means in item and (step in item or step.startswith("Nothing"))
+    name = told[-1][0]
+    for asked in (name, f"https://recourse.dev/problems/{name}"):
+        one = run_cli("help", "problems", asked)
+        assert one.returncode == 0 and one.stdout.startswith(f"{name} (")
+        assert one.stdout.splitlines()[:-1] == ended.stdout.rstrip().splitlines()[-4:]
+        assert f'<a id="{one.stdout.rpartition("#")[2].strip()}"></a>' in page
 
 
 def test_commands_end_with_the_codes_that_are_documented(double, tmp_path):
     bad = tmp_path / "bad.yaml"
     bad.write_text("version: 1\nnonsense: 1\n")
-    assert run_cli("help").returncode == 0
+    asked = run_cli("help")
+    assert asked.returncode == 0 and asked.stdout == run_cli("--help").stdout
     assert run_cli("status", "--admin", "127.0.0.1:1").returncode == 1
     assert run_cli("policy", "check").returncode == 2
     assert run_cli("policy", "check", bad).returncode == 3
