@@ -103,8 +103,11 @@ SNIPPETS = HEADINGS | FILES
 FOLDER = pathlib.Path(ROOT) / "proxy/docs/agents"
 SPAN = "opentelemetry.mjs"
 SPANS = (SPAN, "opentelemetry.py")
-# Of neither Debian nor npm: these run where somebody has installed them.
-PACKAGES = {"httpx.py": "httpx", "opentelemetry.py": "opentelemetry.distro"}
+# Debian has the first one only: the other snippet runs where somebody has installed its packages.
+PACKAGES = {
+    "httpx.py": ["httpx"],
+    "opentelemetry.py": ["opentelemetry.distro", "opentelemetry.instrumentation.requests"],
+}
 
 
 def fence(heading, language):
@@ -177,8 +180,8 @@ def test_every_snippet_of_the_page_is_tested():
 def test_a_run_is_one_flow_and_knows_its_repeats(
     proxy, double, running, token, heading  # noqa: F811
 ):
-    if heading in PACKAGES:
-        pytest.importorskip(PACKAGES[heading])
+    for package in PACKAGES.get(heading, []):
+        pytest.importorskip(package)
     language, text = script(heading)
     is_mcp = SNIPPETS[heading][1] is not None
     running.reset()
