@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 
+from support.pages import blocks, shows, transcript
 from support.recourse import BINARY, ROOT, WAIT_MAX, environment, run_cli
 from support.waiting import wait_until
 
@@ -175,8 +176,11 @@ def test_a_sound_policy_keeps_the_promise_wherever_it_is_killed_and_nothing_real
 
 def test_the_reference_policy_keeps_the_promise(tmp_path):
     path = EXAMPLES / "reference.yaml"
+    ((command, expected),) = transcript(blocks("proxy/drill/README.md")[0])
+    assert command == f"recourse drill --policy {path.relative_to(ROOT)}\n"
     done = run_cli("drill", "--policy", path, "--tmp", tmp_path, timeout=DRILL_MAX)
     assert done.returncode == 0, done.stdout + done.stderr
+    assert shows(expected, done.stdout), done.stdout
     lines = done.stdout.splitlines()
     assert "    KILLED " in done.stdout and "BROKEN" not in done.stdout
     assert any(line.startswith("promise kept: ") for line in lines), done.stdout

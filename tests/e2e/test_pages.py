@@ -10,14 +10,16 @@ import textwrap
 import pytest
 import yaml
 
-from support import flows
+from support import flows, rawhttp
 from support.approvals import Staffed, token_of
 from support.npm import CLIENTS
 from support.pages import blocks, shell, shows, transcript
+from support.policies import observed
 from support.ports import free_ports
 from support.recourse import ROOT, WAIT_MAX, Recourse, run_cli
 from support.waiting import wait_until
 from test_dev_run import built_tree  # noqa: F401
+from test_observe import OTHER, TRACE, order
 
 README = "README.md"
 POLICIES = "policy/README.md"
@@ -246,3 +248,21 @@ def test_an_approval_goes_as_its_page_shows(double, tmp_path):
         (said,) = shell(tmp_path, [command], env)
         # It may have been sent by the time that the command looks.
         assert shows(approving[1], said.replace(" is running ", " is approved ")), said
+
+
+def test_the_report_is_told_as_its_page_shows(double, token, tmp_path):
+    ((command, expected),) = transcript(blocks("proxy/report/README.md")[0])
+    with Recourse(tmp_path / "observing", observed(double.url)) as running:
+        double.script("POST", f"/orders/{token}2", ["read", "execute", "rst"], times=1)
+        for name, cart, note, trace in (
+            ("1", 1, "", TRACE), ("1", 1, "", TRACE), ("1", 1, "", TRACE),
+            ("1", 1, "other words", TRACE), ("2", 2, "", TRACE), ("2", 2, "", OTHER),
+        ):  # fmt: skip
+            order(running, token + name, trace, cart, note)
+        rawhttp.call(running.port, "POST", f"/mail/{token}", body={"to": "a"})
+        ends = ("SUCCEEDED", "UNCERTAIN")
+        wait_until(lambda: sum(event["phase"] in ends for event in running.events()) == 7)
+        env = as_operator(running, running.token_path)
+        (said,) = shell(tmp_path, [command], env, is_terminal=True)
+    # How long it took is another time.
+    assert shows(re.sub(r"[\d.]+ m?s\b", "…", expected), said), said
