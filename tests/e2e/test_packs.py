@@ -20,7 +20,6 @@ from support.recourse import ROOT, WAIT_MAX, Recourse, run_cli
 from support.waiting import lasts, wait_until
 
 PACKS = sorted((ROOT / "policy/packs").glob("*.yaml"))
-PACKS_BY_NAME = {path.stem: path for path in PACKS}
 FORM = "application/x-www-form-urlencoded"
 TOKEN = "Bearer canary-of-the-agent"
 DRILL_MAX = 10 * WAIT_MAX
@@ -403,27 +402,6 @@ def test_a_second_deletion_of_a_customer_is_read_as_it_is_answered(worlds, answe
     world.double.deleted_twice, world.double.lose_answers = answer, 1
     write.undo(phase)
     assert world.double.effects[write.effects :] == ["customer", "delete customers"]
-
-
-@pytest.mark.parametrize(
-    "tool, claim",
-    [
-        ("square.payment", "key_lives"),  # its life is not published
-        ("calendar.event.insert", "repeatable"),  # so was the 410 of what is deleted
-        ("shopify.refund.create", "key_lives"),
-    ],
-)
-def test_what_rests_on_a_claim_that_others_made_is_shown_by_the_drill(tmp_path, tool, claim):
-    pack = next(pack for pack, case in CASES if case.tool == tool)
-    policy = yaml.safe_load(PACKS_BY_NAME[pack].read_text())
-    policy.pop("tests")
-    policy["tools"] = {tool: policy["tools"][tool]}
-    path = tmp_path / "policy.yaml"
-    path.write_text(yaml.safe_dump(policy, width=10_000))
-    done = run_cli("drill", "--policy", path, "--tmp", tmp_path, "--doubt", claim,
-                   timeout=DRILL_MAX)  # fmt: skip
-    assert done.returncode == 1, done.stdout[-2000:] + done.stderr
-    assert f"Doubted: {claim}." in done.stdout
 
 
 def test_after_a_failed_attempt_shopify_gets_a_new_key(worlds):
