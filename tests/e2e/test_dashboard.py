@@ -24,6 +24,7 @@ from support.prometheus import Prometheus
 from support.recourse import ROOT, Recourse
 from support.waiting import wait_until
 from test_alerts import DASHBOARD, names_in
+from test_metrics import table
 from test_webhook import Hook
 
 TOOLS = """\
@@ -154,6 +155,12 @@ def test_each_query_of_each_panel_is_answered(answered):
     for panel in BOARD["panels"]:
         for target in panel.get("targets", []):
             assert names_in(target["expr"]) <= told, panel["title"]
+
+
+def test_all_that_is_told_of_a_shared_ledger_is_drawn():
+    drawn = set().union(*(names_in(target["expr"]) for panel in BOARD["panels"]
+                          for target in panel.get("targets", [])))  # fmt: skip
+    assert {name for name in table() if name.startswith("recourse_ledger_")} <= drawn
 
 
 def test_a_query_for_what_there_is_not_is_found(answered):
