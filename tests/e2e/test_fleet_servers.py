@@ -1,5 +1,6 @@
 """Databases that are reached otherwise, or fail otherwise: poolers, passwords, a full disk."""
 
+import contextlib
 import pathlib
 import secrets
 import shutil
@@ -10,7 +11,7 @@ import pytest
 from support import rawhttp
 from support.certificates import Maker
 from support.disks import fill, small_disk
-from support.pooler import PROGRAM, Pooler
+from support.pooler import PORT, PROGRAM, Pooler
 from support.postgres import Postgres
 from support.recourse import NotReady, run_cli
 from support.waiting import wait_until
@@ -96,9 +97,9 @@ def test_a_server_whose_certificate_is_of_another_is_refused_with_words(double, 
         at.chmod(0o600)
         shutil.chown(at, pathlib.Path(postgres.data).owner())
 
-    def url(name, authority=maker):
-        return (f"postgres://recourse@{name}/{place}?hostaddr={here}&sslmode=verify-full"
-                f"&sslrootcert={authority.cert}")
+    def url(name, authority=maker, user="recourse", more=""):
+        return (f"postgres://{user}@{name}/{place}?hostaddr={here}&sslmode=verify-full"
+                f"&sslrootcert={authority.cert}{more}")
 
     with postgres:
         place = postgres.database().rpartition("/")[2]
@@ -113,6 +114,38 @@ def test_a_server_whose_certificate_is_of_another_is_refused_with_words(double, 
             assert why in pods.a.stderr()
         with Pods(tmp_path, double, url("db.shop.example"), ["pod"]) as pods:
             write(pods.pod, f"/notes/{token}", token)
+        passwords_are_bound_to_the_channel(postgres, here, lambda user, more="": url(
+            "db.shop.example", user=user, more=more))  # fmt: skip
+
+
+def passwords_are_bound_to_the_channel(postgres, here, url):
+    """Who asks for one in another way could have it passed on to it, whatever its certificate."""
+    rules = pathlib.Path(postgres.data, "pg_hba.conf")
+    for name, way in (("bound", "scram-sha-256"), ("old", "md5"), ("plain", "password")):
+        stored = "md5" if name == "old" else "scram-sha-256"
+        postgres.sql("postgres", f"SET password_encryption = '{stored}';"
+                                 f" CREATE ROLE {name} SUPERUSER LOGIN PASSWORD 'a-word'")
+        rules.write_text(f"hostssl all {name} 127.0.0.0/8 {way}\n" + rules.read_text())
+    postgres.sql("postgres", "SELECT pg_reload_conf()")
+    wait_until(lambda: postgres.sql("postgres", "SELECT count(*) FROM pg_hba_file_rules"
+                                                " WHERE user_name[1] <> 'all'") == "3\n")
+    asked = run_cli("ledger", "status", "--ledger", url("bound:a-word"))
+    assert asked.returncode == 0, asked
+    others = [url("old:a-word"), url("plain:a-word")]
+    with contextlib.ExitStack() as until_the_end:
+        if PROGRAM is not None:  # it knows SCRAM, and no binding
+            words = pathlib.Path(postgres.folder, "words")
+            words.write_text('"bound" "a-word"\n')
+            auth = (f"auth_type = scram-sha-256\nauth_file = {words}\n"
+                    "client_tls_sslmode = require\n"
+                    f"client_tls_cert_file = {postgres.data}/db.pem\n"
+                    f"client_tls_key_file = {postgres.data}/db.key")
+            until_the_end.enter_context(Pooler(postgres, "session", here, auth))
+            others.append(url("bound:a-word", f"&port={PORT}"))
+        for other in others:
+            refused = run_cli("ledger", "status", "--ledger", other)
+            assert refused.returncode == 78, refused
+            assert "channel binding" in refused.stderr and "a-word" not in refused.stderr, refused
 
 
 def test_while_the_disk_of_the_database_is_full_nothing_is_begun(double, tmp_path):

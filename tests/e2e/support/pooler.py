@@ -18,25 +18,26 @@ CONFIG = """\
 [databases]
 * = host={server} user=recourse
 [pgbouncer]
-listen_addr =
+listen_addr = {address}
 listen_port = {port}
 unix_socket_dir = {folder}
-auth_type = any
 pool_mode = {mode}
+{auth}
 """
 
 
 class Pooler:
-    """`mode`: session or transaction."""
+    """`mode`: session or transaction. `address`: where it listens besides; `auth`: how it lets
+    clients in."""
 
-    def __init__(self, postgres, mode):
+    def __init__(self, postgres, mode, address="", auth="auth_type = any"):
         self.folder = tempfile.mkdtemp(prefix="recourse-pooler-")
         if os.geteuid() == 0:
             user = pwd.getpwnam("postgres")
             os.chown(self.folder, user.pw_uid, user.pw_gid)
         config = pathlib.Path(self.folder, "pgbouncer.ini")
         config.write_text(CONFIG.format(server=postgres.folder, port=PORT, folder=self.folder,
-                                        mode=mode))  # fmt: skip
+                                        mode=mode, address=address, auth=auth))  # fmt: skip
         self.process = subprocess.Popen(
             as_another_user([PROGRAM, "-q", str(config)]), cwd="/", stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
