@@ -152,6 +152,8 @@ class Run:
         found += self.reads.failed[:3] + verdict.of_owners(self.events)
         streams = set().union(*(pod.streams for pod in self.fleet.pods))
         found += verdict.of_database(self.database, streams)
+        taken, begun = (self.database.sql(one) for one in (verdict.TAKEN, verdict.BEGUN))
+        found += verdict.of_leases(taken, begun, self.fleet.owners(), self.fleet.drained)
         found += verdict.of_files(self.database.logs())
         return found + self.verify()
 

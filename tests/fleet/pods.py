@@ -25,7 +25,7 @@ MAIL = """\
     approval: { by: [ finance ], expires: 10m, hold: 0s }
 """
 COUNTED = ("recourse_ledger_in_doubt_total", "recourse_ledger_takeovers_total",
-           "recourse_ledger_fenced_total", "recourse_incidents_total")  # fmt: skip
+           "recourse_ledger_fenced_total", "recourse_ledger_second_effects_total")  # fmt: skip
 
 
 def kinds_of_writes():
@@ -71,6 +71,7 @@ class Fleet:
         self.is_over = threading.Event()
         self.counted = {}  # process id: what it counted last
         self.deaths = []  # (stream, when it was killed)
+        self.drained = set()  # streams that were handed over
         directory = pathlib.Path(directory)
         secret, key = directory / "install.secret", directory / "ledger.key"
         secret.write_text("5e" * 32 + "\n")
@@ -171,6 +172,10 @@ class Fleet:
         if pod.running() and (counts := pod.counts()):
             self.counted[pod.pid] = counts
 
+    def owners(self):
+        """Stream -> its pod."""
+        return {stream: pod for pod in self.pods for stream in pod.streams}
+
     def sums(self):
         """What all processes counted, as far as they could be asked."""
         return {name: int(sum(counts.get(name, 0) for counts in self.counted.values()))
@@ -202,6 +207,7 @@ class Fleet:
     def drain_one(self, dice):
         with self.touching(dice) as pod:
             if pod.running():
+                self.drained.add(pod.stream())
                 pod.terminate()
                 pod.wait()
             lasts(dice.choice((0.0, 2.0)))  # how long it is away is the subject

@@ -19,8 +19,20 @@ INVARIANTS = {
     "I13": "at rest nothing is left open; what was said stands nowhere as plain text",
     "L1": "nothing waits for somebody who is gone",
     "L2": "reads are answered whatever the database does",
-    "L3": "who lives is not taken for dead",
+    "L3": "who lives is not taken for dead; who is silent is not while its lease lasts",
 }
+# How long a pod may send after its last batch (kLease), in seconds; it is silent for two more until
+# it is dead. A take-over may be as late as the machine is busy, so that how late it was is only
+# told; no machine is busy enough to make it early.
+LEASE = 5.0
+# How long after the last batch of a stream another one wrote about what that was sending, by the
+# clock of the database; and when streams began.
+TAKEN = """
+     SELECT d.stream, t.stream, extract(epoch FROM min(t.at) - s.at), extract(epoch FROM min(t.at))
+     FROM event t JOIN event d ON d.stream = t.prev_stream AND d.number = t.prev_number
+     JOIN stream s ON s.stream = d.stream AND s.taken_by = t.stream
+     WHERE d.phase = 5 AND t.phase <> 5 GROUP BY d.stream, t.stream, s.at"""
+BEGUN = "SELECT stream, extract(epoch FROM at) FROM event WHERE kind = 3"
 # What no pod may have written anywhere but sealed: it stands in each body.
 MARKER = b'"client_ref"'
 # Statements that find nothing, and of which invariant that would be a breach.
@@ -64,6 +76,24 @@ def of_database(database, streams):
     for stream, by in database.sql("SELECT stream, taken_by FROM stream WHERE taken_by > 0"):
         if int(stream) not in streams:
             found.append(f"L3 stream {stream} was taken over by {by}, and its pod lived")
+    return found
+
+
+def of_leases(taken, begun, owners, drained):
+    """Breaches: streams that were taken over by another pod before their leases had ended, though
+    their own had neither handed them over nor come back. `taken` and `begun`: rows of those
+    statements; `owners`: {stream: its pod}."""
+    begun = {int(stream): float(at) for stream, at in begun}
+    found = []
+    for dead, taker, seconds, at in taken:
+        dead, taker = int(dead), int(taker)
+        pod, at = owners.get(dead), float(at)
+        came_back = any(owner is pod and stream > dead and begun.get(stream, at) < at
+                        for stream, owner in owners.items())  # fmt: skip
+        is_handed_on = dead in drained or came_back or owners.get(taker) is pod
+        if not is_handed_on and float(seconds) < LEASE:
+            found.append(f"L3 stream {dead} was taken over by {taker} {seconds} s after its last"
+                         " batch, while its lease lasted")  # fmt: skip
     return found
 
 
