@@ -38,8 +38,7 @@ constexpr std::array<ErrorFacts, kErrorCodeCount> kFacts{{
      kFixAgent},
     {415, "unsupported-media-type", "Arguments cannot be read", "not_executed", false,
      "http_request_error", kFixCall,
-     "A write's `Content-Type`, charset or coding is not one that its arguments can be read from.",
-     kFixAgent},
+     "A write's arguments cannot be read from its `Content-Type`, charset or coding.", kFixAgent},
     {413, "request-too-large", "Request body too large", "not_executed", false,
      "http_request_error", kFixCall,
      "The body is over 8 MiB (a write, an MCP message), 10,000 pairs (its form) or 256 KiB (a call "
@@ -68,7 +67,9 @@ constexpr std::array<ErrorFacts, kErrorCodeCount> kFacts{{
      "The call was not executed; use the path exactly as the tool documents it.",
      "The path's readings disagree about what the call may do.", kFixAgent},
     {403, "unknown-backend", "Unknown backend", "not_executed", false, "http_request_denied",
-     "The call was not executed and repeating it will not help; this host is not available.",
+     "The call was not executed and repeating it will not help; this host is not available, so go "
+     "on "
+     "without it.",
      "No backend of the policy has this host.",
      "If wanted, add it to a backend's `url` or `hosts`."},
     {403, "tunnel-refused", "Tunnel refused", "not_executed", false, "http_request_denied",
@@ -173,7 +174,9 @@ constexpr std::array<ErrorFacts, kErrorCodeCount> kFacts{{
      "names a flow that is not open.",
      "See `recourse flows show`; if it is parked, `recourse flows retry`, `resolve` or `close`."},
     {410, "key-expired", "Key expired", "executed", false, "http_request_denied",
-     "This call was made before and its answer is no longer kept; it was not executed again.",
+     "This call was made before and its answer is no longer kept; it was not executed again, so "
+     "read "
+     "the result another way.",
      "The call was made before; its answer is no longer kept.",
      "If that is too soon, raise `ledger.retention`."},
     {409, "answer-not-kept", "Executed, answer not kept", "executed", false, "http_request_denied",
@@ -201,8 +204,7 @@ constexpr std::array<ErrorFacts, kErrorCodeCount> kFacts{{
      "tls_alert_received", kTellOperator, "The backend refused the TLS handshake.",
      "See what it asks of clients: `tls.client_cert`, `tls.server_name`, TLS 1.2 or newer."},
     {502, "tls-protocol", "No TLS connection with the backend", "not_executed", true,
-     "tls_protocol_error", kSafeAgain,
-     "There is no TLS connection with the backend for another reason.",
+     "tls_protocol_error", kSafeAgain, "No TLS connection with the backend, for another reason.",
      "See that TLS 1.2 or newer is spoken at its port."},
     {504, "backend-timeout", "Backend timeout", "not_executed", true, "http_response_timeout",
      "Nothing was changed; the same call may be made again.", "A read got no answer in time.",
@@ -213,7 +215,8 @@ constexpr std::array<ErrorFacts, kErrorCodeCount> kFacts{{
      "was lost.",
      "Look at the backend or the network.", kNoOther, ErrorCode::kMayHaveActed},
     {502, "backend-protocol", "Backend answer not understood", "not_executed", false,
-     "http_protocol_error", "Nothing was changed, but the tool's answer cannot be read.",
+     "http_protocol_error",
+     "Nothing was changed, but the tool's answer cannot be read; go on without this tool.",
      "A read's answer is not HTTP or is cut off in its head, or the answer that refused a write "
      "was too large.",
      "Look at what the backend answers.", kNoOther, ErrorCode::kMayHaveActed},
@@ -246,7 +249,7 @@ constexpr std::array<ErrorFacts, kErrorCodeCount> kFacts{{
      "The process is shutting down, or was told to by `recourse drain`.",
      "After `recourse drain` start the process again."},
     {508, "loop", "Proxy loop", "not_executed", false, "proxy_loop_detected",
-     "The call was not executed; the proxy would have called itself.",
+     "The call was not executed, as the proxy would have called itself; go on without this tool.",
      "The request has passed this Recourse before, or the backend's address is one of its own "
      "listeners.",
      "Correct the backend's `url`."},

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "filters/call/answers.h"
@@ -45,6 +46,47 @@ std::string OutcomesOf(const ErrorFacts& facts) {
   return text;
 }
 
+// What the page calls an advice, by what the advice says.
+struct Step {
+  std::string_view word;
+  bool retryable;
+  std::vector<std::string_view> said;
+};
+const std::vector<Step>& Steps() {
+  static const std::vector<Step> steps = {
+      {"repeat", true, {"same call may be made again", "Repeat exactly the same call:"}},
+      {"later", true, {"same call later", ", then repeat exactly", "wait before making it again"}},
+      {"mend",
+       false,
+       {"correct it as the detail says", "use the path exactly", "use a connection of its own",
+        "end it again with", "send the original arguments"}},
+      {"look",
+       false,
+       {"read the result another way", "Read how things stand", "find out what happened"}},
+      {"anew", false, {"made as a new intent", "is another intent, name it"}},
+      {"tell", false, {"Say so", "say so", "say what was rejected", "a human must judge"}},
+      {"skip", false, {"go on without", "choose another way"}},
+  };
+  return steps;
+}
+
+// The words for an advice; none or several: nobody knows which step it means.
+std::vector<std::string> StepsOf(const ErrorFacts& facts) {
+  std::vector<std::string> words;
+  for (const Step& step : Steps()) {
+    const auto is_said = [&](std::string_view text) { return facts.advice.contains(text); };
+    if (step.retryable == facts.retryable && std::ranges::any_of(step.said, is_said)) {
+      words.emplace_back(step.word);
+    }
+  }
+  return words;
+}
+
+std::string StepOf(const ErrorFacts& facts) {
+  const std::vector<std::string> words = StepsOf(facts);
+  return words.size() == 1 ? words.front() : "?";
+}
+
 // `text` as an item of a list, in lines of the page's width.
 std::string Wrapped(const std::string& text) {
   std::istringstream words(text);
@@ -65,8 +107,7 @@ std::string ItemOf(const ErrorFacts& facts) {
   const std::string slug(facts.slug);
   EXPECT_FALSE(facts.cause.empty() || facts.operators.empty() || facts.advice.empty()) << slug;
   return Wrapped("<a id=\"" + slug + "\"></a>`" + slug + "` (" + StatusesOf(facts) +
-                 OutcomesOf(facts) + (facts.retryable ? ", retryable" : "") +
-                 "): " + std::string(facts.cause) +
+                 OutcomesOf(facts) + ", " + StepOf(facts) + "): " + std::string(facts.cause) +
                  (IsNoStep(facts) ? "" : " **Do:** " + std::string(facts.operators)));
 }
 
@@ -88,6 +129,18 @@ TEST(AnswersPageTest, EveryProblemHasItsItem) {
   EXPECT_TRUE(ListOfThePage(Page()) == expected)
       << "proxy/base/error.cpp says something else than " << kPage << "; its list has to be:\n\n"
       << expected;
+}
+
+TEST(AnswersPageTest, EachAdviceIsOneStepThatThePageExplains) {
+  const std::string page = Page();
+  for (int i = 0; i < kErrorCodeCount; ++i) {
+    const ErrorFacts& facts = FactsOf(static_cast<ErrorCode>(i));
+    EXPECT_EQ(StepsOf(facts).size(), 1U)
+        << facts.slug << (facts.retryable ? " is retryable, and" : "") << " says: " << facts.advice;
+  }
+  for (const Step& step : Steps()) {
+    EXPECT_NE(page.find("**" + std::string(step.word) + "**"), std::string::npos) << step.word;
+  }
 }
 
 TEST(AnswersPageTest, EveryMemberAndFieldIsDescribed) {

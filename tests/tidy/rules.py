@@ -11,7 +11,7 @@ README_LINES_MAX = 110  # of the top's: what somebody reads before trying it
 # (whose, which pages, how many words they may have together; a word has a letter)
 PAGE_WORDS = [
     # But the table of the packs' writes, which is made, not written, and grows with them.
-    ("all pages", r"(?!policy/packs/writes\.md$).*", 23_270),
+    ("all pages", r"(?!policy/packs/writes\.md$).*", 23_300),
     ("users' pages", r"(README|CHANGELOG|SECURITY)\.md|policy/(packs/)?README\.md|"
      r"proxy/RUNNING\.md|proxy/docs/.*|helm/(recourse/)?README\.md", 12_000),
 ]
