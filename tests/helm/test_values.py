@@ -276,6 +276,14 @@ def test_alerts_that_the_readme_names_exist():
     assert len(told) > 2 and told <= {one["alert"] for group in rules for one in group["rules"]}
 
 
+def test_metrics_that_the_readme_names_exist():
+    told = set(re.findall(r"\b(recourse_\w+)\{(\w+)", (ROOT / "helm/README.md").read_text()))
+    table = (ROOT / "proxy/telemetry/metric_table.cpp").read_text()
+    assert len(told) > 1
+    for name, label in told:
+        assert re.search(rf'"{name}", Type::\w+, "(\w+ )*{label}\b', table), name
+
+
 def test_the_page_names_what_meshes_are_told():
     page = (ROOT / "helm/README.md").read_text()
     ((_, pod, _), *_) = rendered("default-values").sidecar_pods()
