@@ -120,6 +120,15 @@ class McpDoor:
         return {"ref": f"refs/heads/{given['branch']}", "object": {"sha": "c1"}}
 
 
+def others(kind):
+    """Neither what it was before nor what the write left."""
+    return lambda double, names: double.change(f"{kind} {names['id']}", state="theirs")
+
+
+def reopened(kind):
+    return lambda double, names: double.change(f"{kind} {names['id']}", state="open")
+
+
 ACME = {"owner": "acme", "repo": "shop"}
 
 
@@ -130,7 +139,8 @@ def mcp_cases(issue, pull, label):
         Case("github.mcp.issue", "tools/call issue_write",
              {**ACME, "method": "create", "title": "$token"}, parks=True),
         Case("github.mcp.issue", "tools/call issue_write",
-             {**numbered, "state": "closed", "state_reason": "completed"}, given=issue),
+             {**numbered, "state": "closed", "state_reason": "completed"}, given=issue,
+             foreign=others("issue"), moved=reopened("issue"), moved_undo=[]),
         Case("github.mcp.issue", "tools/call issue_write",
              {**numbered, "state": "closed", "title": "$token"}, given=issue, parks=True),
         Case("github.mcp.comment", "tools/call add_issue_comment",
@@ -138,7 +148,8 @@ def mcp_cases(issue, pull, label):
         Case("github.mcp.pull.create", "tools/call create_pull_request",
              {**ACME, "title": "T", "head": "$token", "base": "main"}, undone=None),
         Case("github.mcp.pull.update", "tools/call update_pull_request",
-             {**ACME, "pullNumber": "$id#", "state": "closed"}, given=pull),
+             {**ACME, "pullNumber": "$id#", "state": "closed"}, given=pull,
+             foreign=others("pull"), moved=reopened("pull"), moved_undo=[]),
         Case("github.mcp.pull.merge", "tools/call merge_pull_request",
              {**ACME, "pullNumber": "$id#"}, given=pull, undone=None),
         Case("github.mcp.label", "tools/call label_write",

@@ -89,7 +89,9 @@ CASES = [
     Case("gmail.send", f"POST {ME}/messages/send", {"raw": "$token"}, undone=None),
     Case("gmail.draft.create", f"POST {ME}/drafts", {"message": {"raw": "$token"}}, moved=sent),
     Case("gmail.draft.send", f"POST {ME}/drafts/send", {"id": "$id"}, given=a_draft, undone=None),
-    Case("gmail.draft.delete", f"DELETE {ME}/drafts/$id", given=a_draft),
+    Case("gmail.draft.delete", f"DELETE {ME}/drafts/$id", given=a_draft,
+         foreign=lambda double, names: double.make(
+             f"draft {names['id']}", id=names["id"], message={"raw": "VGhlaXJz"})),
     Case("gmail.message.trash", f"POST {ME}/messages/$id/trash", given=a_message,
          foreign=lambda double, names: double.change(
              f"message {names['id']}", labelIds=["theirs"])),

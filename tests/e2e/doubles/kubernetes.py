@@ -187,10 +187,14 @@ def theirs(plural, **members):
     return lambda double, names: double.change(f"{plural} shop {names['id']}", **members)
 
 
-def made_again(double, names):
+def made_again(plural, make):
     """Somebody has made another one of that name."""
-    A_MAP(double)
-    double.things[f"configmaps shop {names['id']}"] = double.things.popitem()[1]
+
+    def foreign(double, names):
+        name = f"{plural} shop {make(double)}"
+        double.things[f"{plural} shop {names['id']}"] = double.things.pop(name)
+
+    return foreign
 
 
 def others_scale(double, names):
@@ -237,12 +241,14 @@ CASES = [
     Case("kubernetes.group.update", f"PATCH {APP}",
          {"metadata": {"labels": {"a": "$token"}}, "spec": {"replicas": 7}}, given=A_BARE_APP,
          headers=MERGE),
-    Case("kubernetes.core.delete", f"DELETE {MAP}", given=A_MAP, foreign=made_again),
+    Case("kubernetes.core.delete", f"DELETE {MAP}", given=A_MAP,
+         foreign=made_again("configmaps", A_MAP)),
     Case("kubernetes.core.delete", f"DELETE /api/v1/{SHOP}/secrets/$id", given=A_SECRET),
     Case("kubernetes.core.delete", f"DELETE /api/v1/{SHOP}/services/$id", given=A_SERVICE),
     Case("kubernetes.core.delete", f"DELETE /api/v1/{SHOP}/serviceaccounts/$id", given=AN_ACCOUNT,
          parks=True),
-    Case("kubernetes.group.delete", f"DELETE {APP}", given=AN_APP),
+    Case("kubernetes.group.delete", f"DELETE {APP}", given=AN_APP,
+         foreign=made_again("deployments", A_BARE_APP)),
     Case("kubernetes.scale", f"PUT {SCALE}", {"spec": {"replicas": 5}}, given=a_deployment,
          foreign=others_scale),
     Case("kubernetes.scale", f"PATCH {SCALE}", {"spec": {"replicas": 0}}, given=a_deployment,

@@ -147,6 +147,11 @@ def gone(double, _):
     del double.things[double.newest]
 
 
+def for_good(kind):
+    """Somebody has deleted it, and it is in no trash."""
+    return lambda double, names: double.things.pop(f"{kind} {names['id']}")
+
+
 def others(kind, **members):
     return lambda double, names: double.change(f"{kind} {names['id']}", **members)
 
@@ -165,7 +170,7 @@ CASES = [
     on("issueDelete", "issue.delete", given=given("issue")),
     on("issueArchive", "issue.archive", given=given("issue")),
     on("issueUnarchive", "issue.unarchive",
-       given=given("issue", archivedAt="2026-08-01", trashed=True)),
+       given=given("issue", archivedAt="2026-08-01", trashed=True), foreign=for_good("issue")),
     on("issueAddLabel", "issue.label.add", more={"labelId": "l2"},
        given=given("issue", labelIds=["l1"])),
     on("issueRemoveLabel", "issue.label.remove", more={"labelId": "l1"},

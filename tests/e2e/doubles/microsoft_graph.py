@@ -7,6 +7,8 @@ ErrorDuplicateTransactionId, perhaps with the name of the first."""
 
 from doubles.base import Case, Double, Kind, Refused, route
 
+from support.waiting import wait_until
+
 ME = "/v1.0/me"
 GONE = (404, {"error": {"code": "ErrorItemNotFound"}})
 
@@ -148,6 +150,19 @@ def gone(double, _):
     del double.things[double.newest]
 
 
+def moved_on(double, _):
+    """Somebody has moved it further, so it has another name."""
+    with double.lock:
+        message, name = double.things.pop(double.newest), f"x{double.number()}"
+        double.things[f"message {name}"] = {**message, "id": name, "parentFolderId": "theirs"}
+
+
+def deleted(double, names):
+    """Somebody has deleted the team, once Recourse was told that it is archived, or is no more."""
+    wait_until(lambda: double.jobs[names["id"]][0] < 0)
+    del double.things[f"team {names['id']}"]
+
+
 CASES = [
     Case("graph.mail.send", f"POST {ME}/sendMail", {"message": {"subject": "$token"}}, undone=None),
     Case("graph.draft.create", f"POST {ME}/messages", {"subject": "$token"}, moved=gone,
@@ -156,7 +171,7 @@ CASES = [
          given=A_MESSAGE, foreign=theirs("message")),
     Case("graph.draft.send", f"POST {ME}/messages/$id/send", given=A_MESSAGE, undone=None),
     Case("graph.message.move", f"POST {ME}/messages/$id/move", {"destinationId": "archive"},
-         given=A_MESSAGE),
+         given=A_MESSAGE, foreign=moved_on),
     Case("graph.message.erase", f"POST {ME}/messages/$id/permanentDelete", given=A_MESSAGE,
          undone=None),
     Case("graph.event.create", f"POST {ME}/events", {"subject": "$token"}, moved=gone,
@@ -170,7 +185,8 @@ CASES = [
          given=A_PAGE, later="write"),
     Case("graph.section.copy", f"POST {ME}/onenote/sections/$id/copyToNotebook",
          {"id": "$token"}, given=A_SECTION, undone=None, later="write"),
-    Case("graph.team.archive", "POST /v1.0/teams/$id/archive", given=A_TEAM, later="write"),
+    Case("graph.team.archive", "POST /v1.0/teams/$id/archive", given=A_TEAM, later="write",
+         foreign=deleted),
     Case("graph.team.unarchive", "POST /v1.0/teams/$id/unarchive", given=AN_OLD_TEAM,
-         later="write"),
+         later="write", foreign=deleted),
 ]  # fmt: skip
