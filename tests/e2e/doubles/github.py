@@ -165,6 +165,11 @@ class GitHub(McpDoor, Double):
     def show_ref(self, _, __, ref):
         return 200, self.find(f"refs/{ref}")
 
+    @route(f"GET {REPO}/git/matching-refs/(.+)")
+    def matching_refs(self, _, __, start):
+        names = sorted(name for name in self.things if name.startswith(f"refs/{start}"))
+        return 200, [self.things[name] for name in names]
+
     @route(f"PATCH {REPO}/git/refs/(.+)")
     def move_ref(self, call, _, ref):
         if f"refs/{ref}" not in self.things:
