@@ -1,5 +1,6 @@
 // An executable document of GraphQL (specification of October 2021, sections 2.2 to 2.12), as its
-// parser reads it: strict, and bounded in tokens and depth. Pure.
+// parser reads it: strict, and bounded in tokens and depth. An own one: libgraphqlparser's last
+// release is of 2017 and knows no block strings. Pure.
 #pragma once
 
 #include <cstddef>
