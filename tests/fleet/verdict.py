@@ -25,13 +25,12 @@ INVARIANTS = {
 # it is dead. A take-over may be as late as the machine is busy, so that how late it was is only
 # told; no machine is busy enough to make it early.
 LEASE = 5.0
-# How long after the last batch of a stream another one wrote about what that was sending, by the
+# How long after the last batch of a stream another one told of its end (a row of kind 8), by the
 # clock of the database; and when streams began.
 TAKEN = """
-     SELECT d.stream, t.stream, extract(epoch FROM min(t.at) - s.at), extract(epoch FROM min(t.at))
-     FROM event t JOIN event d ON d.stream = t.prev_stream AND d.number = t.prev_number
-     JOIN stream s ON s.stream = d.stream AND s.taken_by = t.stream
-     WHERE d.phase = 5 AND t.phase <> 5 GROUP BY d.stream, t.stream, s.at"""
+     SELECT d.stream, t.stream, extract(epoch FROM t.at - d.at), extract(epoch FROM t.at)
+     FROM stream d JOIN event t ON t.stream = d.taken_by AND t.kind = 8
+     AND position(convert_to('stream ' || d.stream || ' of ', 'UTF8') IN t.bytes) > 0"""
 BEGUN = "SELECT stream, extract(epoch FROM at) FROM event WHERE kind = 3"
 # What no pod may have written anywhere but sealed: it stands in each body.
 MARKER = b'"client_ref"'
