@@ -22,6 +22,9 @@ struct SharedLedgerCounts {
   std::uint64_t fenced = 0;          // times that this process was taken for dead
   std::uint64_t second_effects = 0;  // of what it sent, after others had gone on with that
   std::uint64_t takeovers = 0;       // dead processes whose work it took over
+  // As they were when its Stats() were asked for last:
+  std::uint64_t orphaned_work = 0;                 // of the group, that no living process has
+  std::uint64_t asynchronous_standbys = 0;         // of the database, where a commit awaits none
   std::map<std::string, std::uint64_t> retries{};  // batches decided anew, by SQLSTATE
 };
 

@@ -34,6 +34,8 @@ HEALTHY = {
     "recourse_store_restored": "0x90",
     "recourse_ledger_up": "1x90",
     "recourse_ledger_second_effects_total": "0x90",
+    "recourse_ledger_orphaned_work": "0x90",
+    "recourse_ledger_async_standbys": "0x90",
     'recourse_unguarded_connections_total{backend="pay"}': "2x90",
     'recourse_policy_reloads_total{result="refused"}': "2x90",
     "recourse_policy_orphaned_operations": "0x90",
@@ -61,6 +63,8 @@ BROKEN = {
     "RecourseKeyIndexNotWritten": {"recourse_store_index_failing": "1x90"},
     "RecourseLedgerDown": {"recourse_ledger_up": "1x80 0x10"},
     "RecourseSecondEffect": {"recourse_ledger_second_effects_total": "0x85 1x5"},
+    "RecourseWorkOrphaned": {"recourse_ledger_orphaned_work": "1x90"},
+    "RecourseLedgerReplicatesAsynchronously": {"recourse_ledger_async_standbys": "1x90"},
     "RecourseLedgerRestored": {"recourse_store_restored": "1x90"},
     "RecourseIsBypassed": {
         'recourse_unguarded_connections_total{backend="pay"}': "2x85 3x5"

@@ -231,6 +231,50 @@ TEST_F(PostgresUpkeepTest, AnEffectThatOthersHadGoneOnWithoutIsCounted) {
   EXPECT_EQ(view->SharedCounts().second_effects, 2U);
 }
 
+TEST_F(PostgresUpkeepTest, WhatNoLivingProcessHasIsCounted) {
+  auto* const view = dynamic_cast<SharedLedgerView*>(one_.get());
+  const auto orphans = [&] {
+    (void)one_->Stats();
+    return view->SharedCounts().orphaned_work;
+  };
+  Record(*one_, Move(Dispatch(*one_, Call("waits")), Phase::kUncertain));
+  const Event runs = Dispatch(*other_, Call("runs"));
+  EXPECT_EQ(orphans(), 0U);
+  Execute(
+      "INSERT INTO work (kind, stream, number, grp, owner) VALUES (1, 9, 1, 'shop/checkout', 9)"
+      ", (3, 9, 2, 'shop/checkout', NULL), (4, 9, 3, 'shop/checkout', NULL),"
+      " (1, 9, 4, 'other', 8)");
+  EXPECT_EQ(orphans(), 2U) << "but for the keeper's turn, and what others have";
+  // It was sending two calls, beside the one that waits, and has been silent since.
+  Execute(
+      "INSERT INTO stream (stream, grp, pod, version, chain, open, at, tables) VALUES"
+      " (9, 'shop/checkout', 'gone', '1', '', 3, now() - interval '1 hour', 4)");
+  EXPECT_EQ(orphans(), 4U);
+  Execute("UPDATE stream SET at = now() WHERE stream = 9");
+  EXPECT_EQ(orphans(), 1U) << "it lives";
+  Execute("DELETE FROM work WHERE stream = 9; DELETE FROM stream WHERE stream = 9");
+  EXPECT_EQ(orphans(), 0U);
+  Record(*other_, Success(runs));
+}
+
+TEST_F(PostgresUpkeepTest, StandbysThatNoCommitAwaitsAreCounted) {
+  auto* const view = dynamic_cast<SharedLedgerView*>(one_.get());
+  const auto standbys = [&] {
+    (void)one_->Stats();
+    return view->SharedCounts().asynchronous_standbys;
+  };
+  EXPECT_EQ(standbys(), 0U);
+  // As one that only just asks where to begin.
+  PGconn* const standby = PQconnectdb((url_ + " replication=true").c_str());
+  ASSERT_EQ(PQstatus(standby), CONNECTION_OK) << PQerrorMessage(standby);
+  EXPECT_EQ(standbys(), 1U);
+  // The role of a pod sees no more of them than how many there are.
+  Execute(
+      "CREATE ROLE of_a_pod; SET ROLE of_a_pod; DO $$ BEGIN ASSERT"
+      " (SELECT count(*) FROM pg_stat_replication) = 1; END $$; RESET ROLE; DROP ROLE of_a_pod");
+  PQfinish(standby);
+}
+
 class WentBackTest : public PostgresUpkeepTest {
  protected:
   // As a restore to that point in time does; `also` at once, before anybody looks.

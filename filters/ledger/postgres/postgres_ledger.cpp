@@ -74,6 +74,23 @@ constexpr PgStatement kCounts{
     " WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r'),"
     " (SELECT restored_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM secret s"
     " WHERE s.grp = $1::text AND s.accepted_at >= restored_at) FROM ledger)"};
+// Who has something to do says so each second. A turn of the keeper has no owner.
+#define PG_LIVES "s.state = 1 AND s.at > now() - interval '3 minutes'"
+constexpr PgStatement kOrphans{
+    "orphans",
+    "SELECT (SELECT count(*) FROM work w WHERE w.grp = $1::text AND w.kind < 4 AND NOT EXISTS"
+    " (SELECT 1 FROM stream s WHERE s.stream = w.owner AND " PG_LIVES
+    ")) + (SELECT coalesce(sum(greatest(0, s.open - (SELECT count(*) FROM work w WHERE w.owner ="
+    " s.stream))), 0) FROM stream s WHERE s.grp = $1::text AND s.state < 3 AND s.open > 0"
+    " AND NOT (" PG_LIVES "))::bigint"};
+#undef PG_LIVES
+// A role that may not look into them is still told how many there are. Who reads a logical slot
+// takes nobody's place.
+constexpr PgStatement kStandbys{
+    "standbys",
+    "SELECT count(*) FROM pg_stat_replication r WHERE current_setting('synchronous_standby_names')"
+    " = '' AND NOT EXISTS (SELECT 1 FROM pg_replication_slots l WHERE l.active_pid = r.pid AND"
+    " l.slot_type = 'logical')"};
 
 // Of a dead process's operations; waits. They go out in one batch. What has moved on meanwhile is
 // none of a dead process's any more.
@@ -312,6 +329,12 @@ LedgerStats PostgresLedger::Stats() {
   }
   stats.used_bytes = row.Number(0, 6);
   stats.restored = row.Int(0, 7) != 0;
+  const auto number = [&](const PgStatement& statement, const PgArguments& arguments) {
+    const auto asked = reader().Ask(statement, arguments);
+    return asked ? asked->front().Number(0, 0) : 0;
+  };
+  orphaned_work_ = number(kOrphans, PgArguments().Bytes(options_.store.group));
+  asynchronous_standbys_ = number(kStandbys, {});
   return stats;
 }
 
@@ -319,6 +342,8 @@ SharedLedgerCounts PostgresLedger::SharedCounts() {
   SharedLedgerCounts counts = lane_.Counts();
   counts.is_up = counts.is_up && answers_;
   counts.takeovers = watch_.takeovers();
+  counts.orphaned_work = orphaned_work_;
+  counts.asynchronous_standbys = asynchronous_standbys_;
   return counts;
 }
 
