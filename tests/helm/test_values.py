@@ -270,8 +270,10 @@ def test_the_lines_for_your_own_agents_are_those_of_a_chart_that_is_rendered():
     assert len(shown) > 15 and set(shown) <= set(real)
 
 
-def test_alerts_that_the_readme_names_exist():
-    told = set(re.findall(r"\bRecourse[A-Z]\w+", (ROOT / "helm/README.md").read_text()))
+def test_alerts_that_pages_name_exist():
+    pages = ("helm/README.md", "proxy/docs/shared-ledger.md")
+    text = "".join((ROOT / page).read_text() for page in pages)
+    told = set(re.findall(r"\bRecourse[A-Z]\w+", text))
     rules = yaml.safe_load((CHART / "files/alerts.yaml").read_text())["groups"]
     assert len(told) > 2 and told <= {one["alert"] for group in rules for one in group["rules"]}
 
