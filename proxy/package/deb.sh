@@ -42,7 +42,7 @@ manual() {
   if (($# == 0)); then words+=(--include "$HERE/man.h2m"); fi
   # It takes the program for the command, and the title must be that of the file.
   help2man "${words[@]}" --name "$meaning" "$path" </dev/null |
-    sed "s/^\.TH RECOURSE /.TH ${name^^} /; s/^$path *\\\\- /$name \\\\- /" |
+    sed "s/^\.TH RECOURSE [^\"]*/.TH ${name^^} /; s/^$path *\\\\- /$name \\\\- /" |
     gzip -9n >"$ROOT/usr/share/man/man1/$name.1.gz"
   told=$($path --help | sed -n '/^Subcommands:$/,/^$/s/^  \([a-z-]\+ \)/\1/p')
   while read -r command meaning; do
