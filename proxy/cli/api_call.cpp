@@ -10,7 +10,7 @@
 #include "proxy/base/http/own_port.h"
 #include "proxy/base/json/json_object.h"
 #include "proxy/base/json/json_span.h"
-#include "proxy/cli/terminal_text.h"
+#include "proxy/base/log/terminal_text.h"
 #include "proxy/config/config.h"
 #include "proxy/net/tls/tls_client.h"
 

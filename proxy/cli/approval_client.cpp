@@ -16,9 +16,9 @@
 #include "proxy/admin/access/operator.h"
 #include "proxy/base/json/json_object.h"
 #include "proxy/base/limits.h"
+#include "proxy/base/log/terminal_text.h"
 #include "proxy/cli/api_call.h"
 #include "proxy/cli/table.h"
-#include "proxy/cli/terminal_text.h"
 #include "proxy/config/config.h"
 #include "proxy/config/terminal.h"
 

@@ -11,9 +11,9 @@
 
 #include "filters/ledger/model/row_id.h"
 #include "proxy/base/json/json_object.h"
+#include "proxy/base/log/terminal_text.h"
 #include "proxy/cli/api_call.h"
 #include "proxy/cli/table.h"
-#include "proxy/cli/terminal_text.h"
 #include "proxy/config/config.h"
 
 namespace recourse {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "proxy/base/json/json_object.h"
-#include "proxy/cli/terminal_text.h"
+#include "proxy/base/log/terminal_text.h"
 
 namespace recourse {
 namespace {

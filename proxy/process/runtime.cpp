@@ -476,8 +476,8 @@ int RunProxy(const Config& given, const DrillOverrides* rehearsal) {
     const Clock& clock = rehearsal == nullptr ? system_clock : rehearsal->clock;
     // Never destroyed: Exit() ends the process while coroutines are still suspended.
     auto* const runtime = new Runtime(config, clock, rehearsal);
-    runtime->Start(rehearsal);
     WarnOfFewFiles(given.bounds, config.bounds);
+    runtime->Start(rehearsal);
     runtime->WaitForEnd();
     runtime->Drain();
     runtime->Exit();

@@ -194,7 +194,7 @@ ReloadReport PolicyReloader::Take(const PolicySources& sources, std::string_view
   if (trigger == kRetry && report.problems == last().problems) return report;
   for (const PolicyProblem& problem : loaded.problems) {
     if (report.result != Result::kReloaded) break;
-    Log(LogLevel::kWarn, "policy", {{"problem", problem.ToString()}});
+    LogProblem(LogLevel::kWarn, "policy", problem.ToString());
   }
   Report(report);
   if (report.result == Result::kReloaded) CountOrphans();

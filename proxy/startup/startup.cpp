@@ -153,7 +153,7 @@ std::shared_ptr<const Policy> LoadPolicyOrThrow(const std::string& path,
   LoadedPolicy loaded = load(sources, TlsFiles::kCheck);
   for (const PolicyProblem& problem : loaded.problems) {
     if (loaded.ok()) {
-      Log(LogLevel::kWarn, "policy", {{"problem", problem.ToString()}});
+      LogProblem(LogLevel::kWarn, "policy", problem.ToString());
     } else {
       std::fprintf(stderr, "%s\n", problem.ToString().c_str());
     }
@@ -264,7 +264,7 @@ void StartOperatorsOrThrow(OperatorStore& desk, const Config& config,
                           ? ApproversWithoutFile(approvers)
                           : ApproversThatNobodyIs(approvers, *desk.Current(), config.operators);
   for (const PolicyProblem& problem : doubts) {
-    Log(LogLevel::kWarn, "policy", {{"problem", problem.ToString()}});
+    LogProblem(LogLevel::kWarn, "policy", problem.ToString());
   }
 }
 

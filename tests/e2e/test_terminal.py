@@ -73,7 +73,7 @@ def proxy(double, tmp_path_factory):
 
 
 def test_a_start_at_a_terminal_tells_people_and_in_a_pipe_programs(double, tmp_path):
-    running = Recourse(tmp_path, standard(double), token=False)
+    running = Recourse(tmp_path, standard(double, extra_tools=GATED), token=False)
     with Terminal(running.command()[1:]) as terminal:
         text = terminal.await_text("Ctrl-C drains")
         ports = json.loads(running.ports_path.read_text())
@@ -81,10 +81,20 @@ def test_a_start_at_a_terminal_tells_people_and_in_a_pipe_programs(double, tmp_p
     assert f"  policy    {running.policy_path}, version " in text
     assert f"  agents    http://127.0.0.1:{ports['listen']}\n" in text
     assert f"  page      http://127.0.0.1:{ports['admin']}/\n" in text
-    assert "nobody can log in yet" in text and '"msg":"ready"' not in text
-    with Recourse(tmp_path / "pipe", standard(double)) as piped:
+    assert "nobody can log in yet" in text
+    # What the log says comes first, as text too.
+    first, _, rest = text.partition("\nrecourse ")
+    place = rf"{re.escape(str(running.policy_path))}:\d+:\d+: warning: tools\."
+    lines = first.splitlines()
+    known = rf"{place}|\d\d:\d\d:\d\dZ (info|warning): \S"
+    assert all(re.match(known, line) for line in lines), text
+    assert any("tools.pay.send.identity: is not given" in line for line in lines), text
+    assert " is ready\n" in rest and "warning: " not in rest
+    with Recourse(tmp_path / "pipe", standard(double, extra_tools=GATED)) as piped:
         wait_until(lambda: '"msg":"ready"' in piped.stderr())
         assert "Ctrl-C" not in piped.stderr()
+        told = [json.loads(line) for line in piped.stderr().splitlines()]
+        assert any("tools.pay.send" in line.get("problem", "") for line in told)
 
 
 def waiting_call(proxy, path):

@@ -11,6 +11,8 @@
 #include <string>
 
 #include "proxy/base/json/json_object.h"
+#include "proxy/base/log/log_text.h"
+#include "proxy/base/log/terminal_text.h"
 
 namespace recourse {
 namespace {
@@ -18,6 +20,17 @@ namespace {
 std::atomic<LogLevel> g_least{LogLevel::kInfo};
 
 constexpr std::array<std::string_view, 4> kLevelNames = {"debug", "info", "warn", "error"};
+
+bool IsReadByAPerson() {
+  static const bool is_terminal = ::isatty(STDERR_FILENO) == 1;
+  return is_terminal;
+}
+
+// One write per line keeps lines of several threads whole (PIPE_BUF or a file).
+void Write(std::string line) {
+  line.push_back('\n');
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
+}
 
 }  // namespace
 
@@ -36,20 +49,23 @@ void Log(LogLevel level, std::string_view message, std::initializer_list<LogFiel
   if (level >= g_least.load()) LogForAudit(level, message, fields);
 }
 
+void LogProblem(LogLevel level, std::string_view message, std::string_view problem) {
+  if (!IsReadByAPerson()) return Log(level, message, {{"problem", problem}});
+  if (level >= g_least.load()) Write(TerminalText(problem));
+}
+
 void LogForAudit(LogLevel level, std::string_view message, std::initializer_list<LogField> fields) {
   const auto now =
       std::chrono::time_point_cast<std::chrono::milliseconds>(std::chrono::system_clock::now());
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
+  if (IsReadByAPerson()) return Write(LogText(seconds, level, message, fields));
   const auto millis = now.time_since_epoch().count() % 1000;
-  std::string line = ObjectText([&](JsonObject& json) {
-    json.Text("ts", fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z",
-                                fmt::gmtime(std::chrono::system_clock::to_time_t(now)), millis));
+  Write(ObjectText([&](JsonObject& json) {
+    json.Text("ts", fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", fmt::gmtime(seconds), millis));
     json.Text("level", NameOf(level));
     json.Text("msg", message);
     for (const auto& [name, value] : fields) json.Text(name, value);
-  });
-  line.push_back('\n');
-  // One write per line keeps lines of several threads whole (PIPE_BUF or a file).
-  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
+  }));
 }
 
 }  // namespace recourse

@@ -1,4 +1,5 @@
-// Log lines of the process itself (not the access log): one JSON object per line on stderr.
+// Log lines of the process itself (not the access log) on stderr: one JSON object each, and text
+// where a person reads them at a terminal.
 #pragma once
 
 #include <initializer_list>
@@ -17,6 +18,8 @@ void Log(LogLevel level, std::string_view message, std::initializer_list<LogFiel
 // The same, whatever the least level is: a record of who did what must not end by a setting.
 void LogForAudit(LogLevel level, std::string_view message,
                  std::initializer_list<LogField> fields = {});
+// What is wrong in a file: a text that names place and severity, and is all that a person needs.
+void LogProblem(LogLevel level, std::string_view message, std::string_view problem);
 // Lines below it are left out. Thread-safe.
 void SetLogLevel(LogLevel least);
 LogLevel LeastLogLevel();

@@ -1,4 +1,4 @@
-#include "proxy/cli/terminal_text.h"
+#include "proxy/base/log/terminal_text.h"
 
 #include <gtest/gtest.h>
 
