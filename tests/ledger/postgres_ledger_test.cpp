@@ -14,6 +14,7 @@
 #include "filters/ledger/model/row_id.h"
 #include "filters/ledger/postgres/connection.h"
 #include "filters/ledger/postgres/open.h"
+#include "filters/ledger/shared_view.h"
 #include "tests/ledger/approval_ledger.h"
 #include "tests/ledger/ledger_test_support.h"
 #include "tests/ledger/postgres_relay.h"
@@ -244,6 +245,57 @@ TEST_F(LostAnswerTest, ABatchThatNeverArrivedIsSentAgain) {
   Dispatch(*cut_, Call("k"));
   EXPECT_TRUE(relay_.has_lost());
   EXPECT_EQ(Count("count(*) FROM event WHERE kind = 1"), 1);
+  ExpectSound(*cut_);
+}
+
+// Whatever the server says to a batch, its call begins once.
+TEST_F(LostAnswerTest, WhatBecomesOfABatchThatTheServerAnswersWithAnError) {
+  struct Said {
+    PostgresRelay::Word word;
+    std::uint64_t again = 0, in_doubt = 0;  // the batch met another one; nobody knew of it
+  };
+  const Said rows[] = {
+      {{.sqlstate = "40001"}, 1, 0},
+      {{.sqlstate = "40P01"}, 1, 0},
+      {{.sqlstate = "40003"}, 0, 1},
+      {{.sqlstate = "40003", .is_committed = true}, 0, 1},
+      {{.sqlstate = "57P01", .severity = "FATAL"}, 0, 1},
+      {{.sqlstate = "57P01", .severity = "FATAL", .is_committed = true}, 0, 1},
+      {{.sqlstate = "57P03", .severity = "FATAL"}, 0, 1},
+      {{.sqlstate = "53300", .severity = "FATAL"}, 0, 1},
+      {{.sqlstate = "08006"}, 0, 1},
+      {{.sqlstate = "08006", .is_committed = true}, 0, 1},
+      {{.sqlstate = "53100"}, 0, 0},
+  };
+  auto* const view = dynamic_cast<SharedLedgerView*>(cut_.get());
+  int calls = 0;
+  for (const auto& [word, again, in_doubt] : rows) {
+    const std::string key = word.sqlstate + (word.is_committed ? " committed" : "");
+    SCOPED_TRACE(key);
+    const SharedLedgerCounts before = view->SharedCounts();
+    relay_.AnswerNext(word);
+    const Event event = Dispatch(*cut_, Call(key));
+    const SharedLedgerCounts after = view->SharedCounts();
+    const auto retries = [&](const SharedLedgerCounts& counts) {
+      const auto found = counts.retries.find(word.sqlstate);
+      return found == counts.retries.end() ? 0 : found->second;
+    };
+    EXPECT_EQ(retries(after) - retries(before), again);
+    EXPECT_EQ(after.in_doubt - before.in_doubt, in_doubt);
+    EXPECT_EQ(Count("count(*) FROM event WHERE kind = 1 AND won"), ++calls);
+    EXPECT_EQ(Begin(*one_, Call(key)).event.id, event.id);
+  }
+  EXPECT_FALSE(cut_->Stats().restored);
+  ExpectSound(*cut_);
+}
+
+TEST_F(LostAnswerTest, WhoeverRefusesAConnectionIsAskedAgain) {
+  for (const char* const sqlstate : {"53300", "57P03"}) {
+    relay_.LoseNext(PostgresRelay::Loses::kBatch);
+    relay_.RefuseNext(sqlstate);
+    Dispatch(*cut_, Call(sqlstate));
+  }
+  EXPECT_EQ(Count("count(*) FROM event WHERE kind = 1 AND won"), 2);
   ExpectSound(*cut_);
 }
 

@@ -17,6 +17,8 @@ namespace {
 constexpr std::string_view kSocket = "/.s.PGSQL.5432";
 // Name of the statement that a batch begins with.
 constexpr std::string_view kBatch = "fence_and_head";
+// The last messages of a batch, and of an answer outside of a transaction.
+constexpr std::string_view kSync("S\0\0\0\4", 5), kIdle("Z\0\0\0\5I", 6);
 
 sockaddr_un AddressOf(const std::string& directory) {
   sockaddr_un address{};
@@ -35,6 +37,31 @@ bool WriteAll(int to, std::string_view bytes) {
   return true;
 }
 
+bool ReadUntil(int from, std::string_view end, std::string& bytes) {
+  std::vector<char> part(1 << 16);
+  while (!bytes.ends_with(end)) {
+    const ssize_t got = read(from, part.data(), part.size());
+    if (got <= 0) return false;
+    bytes.append(part.data(), static_cast<std::size_t>(got));
+  }
+  return true;
+}
+
+std::string ErrorOf(const PostgresRelay::Word& word) {
+  const auto field = [](char name, const std::string& value) { return name + value + '\0'; };
+  const std::string body = field('S', word.severity) + field('V', word.severity) +
+                           field('C', word.sqlstate) + field('M', "as a test wants it") + '\0';
+  const std::size_t length = body.size() + 4;
+  return std::string("E\0\0", 3) + static_cast<char>(length >> 8) +
+         static_cast<char>(length & 255) + body;
+}
+
+std::optional<PostgresRelay::Word> Taken(std::mutex& mutex,
+                                         std::optional<PostgresRelay::Word>& word) {
+  const std::lock_guard lock(mutex);
+  return std::exchange(word, std::nullopt);
+}
+
 }  // namespace
 
 PostgresRelay::PostgresRelay(std::string server) : server_(std::move(server)) {
@@ -51,6 +78,16 @@ PostgresRelay::~PostgresRelay() {
   thread_.join();
   close(stop_[0]);
   close(listener_);
+}
+
+void PostgresRelay::AnswerNext(Word to_batch) {
+  const std::lock_guard lock(mutex_);
+  to_batch_ = std::move(to_batch);
+}
+
+void PostgresRelay::RefuseNext(std::string sqlstate) {
+  const std::lock_guard lock(mutex_);
+  to_next_ = {.sqlstate = std::move(sqlstate), .severity = "FATAL"};
 }
 
 void PostgresRelay::SetAway(bool is_away) {
@@ -97,7 +134,12 @@ void PostgresRelay::Accept(std::vector<Link>& links) {
                   socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   const sockaddr_un address = AddressOf(server_);
   const auto* const to = reinterpret_cast<const sockaddr*>(&address);
-  if (!is_away_ && connect(link.server, to, sizeof address) == 0) {
+  const auto refuses = Taken(mutex_, to_next_);
+  std::vector<char> asked(1 << 16);
+  if (refuses && read(link.client, asked.data(), asked.size()) > 0) {
+    (void)WriteAll(link.client, ErrorOf(*refuses));
+  }
+  if (!refuses && !is_away_ && connect(link.server, to, sizeof address) == 0) {
     links.push_back(link);
   } else {
     Close(link);
@@ -109,6 +151,17 @@ void PostgresRelay::Close(const Link& link) {
   close(link.server);
 }
 
+bool PostgresRelay::Answer(const Link& link, std::string batch, const Word& word) {
+  std::string answer;
+  if (!ReadUntil(link.client, kSync, batch)) return false;
+  if (word.is_committed &&
+      !(WriteAll(link.server, batch) && ReadUntil(link.server, kIdle, answer))) {
+    return false;
+  }
+  const bool goes_on = word.severity == "ERROR";
+  return WriteAll(link.client, ErrorOf(word) + std::string(goes_on ? kIdle : "")) && goes_on;
+}
+
 // False: the connection is over.
 bool PostgresRelay::FromClient(const Link& link) {
   std::vector<char> part(1 << 16);
@@ -116,6 +169,9 @@ bool PostgresRelay::FromClient(const Link& link) {
   if (got <= 0) return false;
   const std::string_view bytes(part.data(), static_cast<std::size_t>(got));
   const bool is_batch = bytes.find(kBatch) != std::string_view::npos;
+  if (const auto word = is_batch ? Taken(mutex_, to_batch_) : std::nullopt) {
+    return Answer(link, std::string(bytes), *word);
+  }
   const Loses loses = is_batch ? loses_.exchange(Loses::kNothing) : Loses::kNothing;
   if (loses != Loses::kBatch && !WriteAll(link.server, bytes)) return false;
   // It comes once the batch is committed.

@@ -1,7 +1,9 @@
-// Stands between a ledger and its PostgreSQL and loses an answer.
+// Stands between a ledger and its PostgreSQL, and loses an answer or gives one of its own.
 #pragma once
 
 #include <atomic>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -24,6 +26,13 @@ class PostgresRelay {
 
   const std::string& directory() const { return directory_.path(); }
   void LoseNext(Loses what) { loses_ = what; }
+  // What the server is said to have said; after another severity than ERROR the connection is over.
+  struct Word {
+    std::string sqlstate{}, severity{"ERROR"};
+    bool is_committed = false;  // the batch has arrived all the same
+  };
+  void AnswerNext(Word to_batch);
+  void RefuseNext(std::string sqlstate);  // who connects next
   // Nobody gets through, and who was connected is cut off.
   void SetAway(bool is_away);
   bool has_lost() const { return has_lost_; }
@@ -36,6 +45,7 @@ class PostgresRelay {
   bool Round(std::vector<Link>& links);
   void Accept(std::vector<Link>& links);
   bool FromClient(const Link& link);
+  static bool Answer(const Link& link, std::string batch, const Word& word);
   static bool FromServer(const Link& link);
   static void Close(const Link& link);
 
@@ -46,6 +56,8 @@ class PostgresRelay {
   std::atomic<Loses> loses_ = Loses::kNothing;
   std::atomic<bool> has_lost_ = false;
   std::atomic<bool> is_away_ = false;
+  std::mutex mutex_;
+  std::optional<Word> to_batch_, to_next_;  // guarded by mutex_
   std::thread thread_;
 };
 

@@ -121,10 +121,11 @@ PgFailure RefusalOf(const PGresult* result, std::size_t at) {
                     .sqlstate = state != nullptr ? state : "",
                     .text = OneLine(PQresultErrorMessage(result)),
                     .at = at};
-  // A statement whose completion is unknown (40003), words of libpq's own, or the last ones of a
-  // session.
+  // A statement whose completion is unknown (40003), a connection that failed behind who answers
+  // (class 08), words of libpq's own, or the last ones of a session.
   const bool is_last = severity != nullptr && std::string_view(severity) != "ERROR";
-  if (refused.sqlstate.empty() || refused.sqlstate == "40003" || is_last) {
+  if (refused.sqlstate.empty() || refused.sqlstate == "40003" ||
+      refused.sqlstate.starts_with("08") || is_last) {
     refused.kind = PgFailure::Kind::kUnknown;
   }
   if (IsOfAnotherSession(refused.sqlstate)) refused.text = kPgSharesSessions;
@@ -323,8 +324,9 @@ std::expected<std::vector<PgRows>, PgFailure> PgConnection::Run() {
     if (status != PGRES_PIPELINE_ABORTED && !refused) refused = RefusalOf(*result, rows.size());
   }
   if (refused) {
-    // What is prepared here is not what this side believes.
-    if (IsOfAnotherSession(refused->sqlstate)) is_lost_ = true;
+    // What is prepared here, or what became of it, is not what this side believes.
+    is_lost_ = is_lost_ || refused->kind == PgFailure::Kind::kUnknown ||
+               IsOfAnotherSession(refused->sqlstate);
     return std::unexpected(std::move(*refused));
   }
   if (has_warning_) return std::unexpected(Lost("the commit was confirmed with a warning"));
