@@ -1,7 +1,8 @@
 """Square (square/connect-api-specification api.json; developer.squareup.com: idempotency): the key
 is `idempotency_key` in the body, of 45 characters at most for payments and refunds; another
 payload under it is refused with 400 IDEMPOTENCY_KEY_REUSED; orders and invoices are versioned.
-What a second cancellation by id gives is not published: it is refused."""
+What a second cancellation by id gives is not published: it is refused. CardPaymentTimeline tells
+when a card's payment was captured or voided."""
 
 import json
 
@@ -73,6 +74,9 @@ class Square(Double):
         if payment["status"] != "APPROVED":
             raise self.no("INVALID_REQUEST_ERROR")
         payment["status"] = {"complete": "COMPLETED", "cancel": "CANCELED"}[verb]
+        at = {"complete": "captured_at", "cancel": "voided_at"}[verb]
+        timeline = {"authorized_at": "2026-08-20T10:00:00Z", at: "2026-08-20T10:05:00Z"}
+        payment["card_details"] = {"card_payment_timeline": timeline}
         self.happened(verb)
         return 200, {"payment": payment}
 
@@ -175,7 +179,7 @@ CASES = [
          {"payment": {"tip_money": {"amount": 70, "currency": "EUR"}}},
          given=an_approved_payment, parks=True),
     Case("square.payment.complete", "POST /v2/payments/$id/complete", {},
-         given=a_payment("APPROVED"), undone=["refund"]),
+         given=a_payment("APPROVED"), undone=["refund"], lost_parks=True),
     Case("square.payment.cancel", "POST /v2/payments/$id/cancel", {},
          given=a_payment("APPROVED"), undone=None),
     Case("square.refund", "POST /v2/refunds", {"payment_id": "$id", "amount_money": MONEY},
