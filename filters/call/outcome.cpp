@@ -171,13 +171,12 @@ Verdict OfSuccess(const Tool& tool, const Answer& answer, const CallValues& valu
     verdict.detail = fmt::format("the backend answered {} with more than {} bytes", status,
                                  limits::kAnswerBytesMax);
     if (!answer.relayed) verdict.problem = ErrorCode::kAnswerNotKept;
-  } else if (tool.settled_by) {
+  } else if (IsTakenOn(tool, status)) {
     verdict.phase = Phase::kUncertain;
     verdict.http_status = kTakenOn;
-    verdict.detail = "the backend has taken it on; settled_by tells when it is done";
-  } else if (status == 202 && !is_confirmed && tool.settle) {
-    verdict.phase = Phase::kUncertain;  // taken on, not done yet; the probe will tell
-    verdict.detail = "the backend answered 202 and has not finished";
+    verdict.detail = tool.settled_by
+                         ? "the backend has taken it on; settled_by tells when it is done"
+                         : "the backend answered 202 and has not finished";  // the probe will tell
   }
   return verdict;
 }

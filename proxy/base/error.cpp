@@ -68,8 +68,7 @@ constexpr std::array<ErrorFacts, kErrorCodeCount> kFacts{{
      "The path's readings disagree about what the call may do.", kFixAgent},
     {403, "unknown-backend", "Unknown backend", "not_executed", false, "http_request_denied",
      "The call was not executed and repeating it will not help; this host is not available, so go "
-     "on "
-     "without it.",
+     "on without it.",
      "No backend of the policy has this host.",
      "If wanted, add it to a backend's `url` or `hosts`."},
     {403, "tunnel-refused", "Tunnel refused", "not_executed", false, "http_request_denied",
@@ -175,8 +174,7 @@ constexpr std::array<ErrorFacts, kErrorCodeCount> kFacts{{
      "See `recourse flows show`; if it is parked, `recourse flows retry`, `resolve` or `close`."},
     {410, "key-expired", "Key expired", "executed", false, "http_request_denied",
      "This call was made before and its answer is no longer kept; it was not executed again, so "
-     "read "
-     "the result another way.",
+     "read the result another way.",
      "The call was made before; its answer is no longer kept.",
      "If that is too soon, raise `ledger.retention`."},
     {409, "answer-not-kept", "Executed, answer not kept", "executed", false, "http_request_denied",

@@ -205,6 +205,20 @@ def test_buckets_of_a_histogram_add_up_to_its_count(busy):
             assert counts[-1] == family.value("_count", labels), name
 
 
+def test_each_turn_of_an_io_thread_is_measured(busy):
+    """One call that holds a thread for over 50 ms shows behind that bucket."""
+    running, before = busy[0], Scrape(busy[0])
+    bounds = {
+        labels["le"] for _, labels, _ in before.families["recourse_io_turn_seconds"].samples
+        if "le" in labels
+    }  # fmt: skip
+    assert {"0.05", "+Inf"} <= bounds, bounds
+    for _ in range(20):
+        assert rawhttp.call(running.port, "GET", "/stock/turns", host="shop.test").status == 200
+    turns = "recourse_io_turn_seconds_count"
+    assert Scrape(running).sum(turns) >= before.sum(turns) + 20
+
+
 def test_connections_to_backends_are_counted_while_they_are_open(busy, double, token):
     running = busy[0]
 
