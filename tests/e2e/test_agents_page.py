@@ -129,6 +129,8 @@ def script(heading):
 
 def run(language, text, url):
     command = [sys.executable, "-"] if language == "python" else [node(), "--input-type=module"]
+    if named := re.search(r"^# (opentelemetry-instrument) ", text, re.MULTILINE):
+        command = [pathlib.Path(sys.executable).with_name(named[1]), *command]
     if language == "js":
         text += "\nprocess.exit(0);\n"  # some clients keep their connections
     nowhere = {f"OTEL_{signal}_EXPORTER": "none" for signal in ("TRACES", "METRICS", "LOGS")}

@@ -1,10 +1,8 @@
 # pip install opentelemetry-distro opentelemetry-instrumentation-requests
+# opentelemetry-instrument python agent.py
 import os
+import requests
 from opentelemetry import trace
-from opentelemetry.instrumentation import auto_instrumentation
-
-auto_instrumentation.initialize()  # not needed under `opentelemetry-instrument python agent.py`
-import requests  # noqa: E402
 
 with trace.get_tracer("agent").start_as_current_span("run"):
     requests.post(os.environ["SHOP_URL"] + "/orders", json={"item": "tea"})
