@@ -122,7 +122,7 @@ check_run() {
       sleep 1
     done
     sed -n "1,/^Paste these/p" /tmp/run.log
-    PROXY=127.0.0.1:29080 ADMIN=127.0.0.1:29081 BACKEND=127.0.0.1:29083 \
+    PROXY=127.0.0.1:29080 ADMIN=127.0.0.1:29081 BACKEND=127.0.0.1:29083 DEMO=build/demo-29080 \
       tests/e2e/demo/demo.sh play
     kill -TERM $dev
     wait $dev

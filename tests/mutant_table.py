@@ -216,8 +216,8 @@ MUTANTS = (
     Mutant(
         "read-silent-for-ever", "a read waits for a silent backend as long as its tool says",
         "proxy/lanes/read_attempt.cpp",
-        "      if (!is_first_look || request_.Now() >= read_.head_due) break;",
-        "      if (!is_first_look) break;",
+        "      upstream.Arm(read_.head_due);\n      StartWatch",
+        "      upstream.Arm(read_.head_due + read_.patience);\n      StartWatch",
     ),
     Mutant(
         "read-worker-cut", "a backend that shows that it works on a read gets its time again",

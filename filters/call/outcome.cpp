@@ -9,6 +9,7 @@
 #include "filters/call/call_values.h"
 #include "filters/call/codecs.h"
 #include "filters/call/key_placeholder.h"
+#include "filters/call/payment_challenge.h"
 #include "filters/call/snapshots.h"
 #include "filters/call/stored_response.h"
 #include "filters/call/taken_on.h"
@@ -190,6 +191,16 @@ bool MayBeRepeated(const Tool& tool, const Backend* backend, StatusProof proof,
          (backend != nullptr && AnyHolds(backend->repeat_if, values));
 }
 
+// What the answer proves, of which its status is not everything.
+StatusProof ProofIn(const Tool& tool, const Answer& answer, const CallValues& values) {
+  const StatusProof proof = ProofOf(answer.response.status);
+  const bool is_refused = (answer.response.status == 402 && !AsksForPayment(answer)) ||
+                          AnyHolds(tool.failed_when, values);
+  const bool has_no_effect =
+      proof != StatusProof::kNone || tool.not_executed.Contains(answer.response.status);
+  return has_no_effect && is_refused && !IsFailure(proof) ? StatusProof::kRejectedNow : proof;
+}
+
 Verdict OfAnswer(const Tool& tool, const Answer& answer, const CallValues& values,
                  const Backend* backend) {
   const int status = answer.response.status;
@@ -209,7 +220,7 @@ Verdict OfAnswer(const Tool& tool, const Answer& answer, const CallValues& value
   Verdict verdict;
   verdict.http_status = status;
   verdict.detail = fmt::format("the backend answered {}", status);
-  const StatusProof proof = ProofOf(status);
+  const StatusProof proof = ProofIn(tool, answer, values);
   if (IsFailure(proof) && !MayBeRepeated(tool, backend, proof, values)) {
     verdict.phase = Phase::kRejected;
     if (proof == StatusProof::kRejectedNow) verdict.cause = Cause::kRejectedNow;

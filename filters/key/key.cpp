@@ -88,6 +88,7 @@ Result<DerivedKey> DeriveKey(const KeyInputs& inputs) {
   if (!inputs.body.call_name.empty()) derived.resource = AddNamedState(inputs, derived.stands);
   derived.stands.is_named = intent.is_named;
   derived.has_identity = intent.has_identity;
+  derived.lacks_place = intent.lacks_place;
   if (named.intent) derived.named_key = DigestFromHex(*named.intent);
   derived.is_windowed = scope.is_wide && !intent.is_named;
   derived.is_retry_only = scope.is_fallback && !intent.has_identity;

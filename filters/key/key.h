@@ -48,6 +48,7 @@ struct DerivedKey {
   // Nothing says which calls belong together, neither the call nor the policy.
   bool is_retry_only = false;
   bool has_identity = false;  // the policy's identity names the intent
+  bool lacks_place = false;   // ... but not all of it is in the call
   // The scope is wider than one trace or session and nothing names the intent: the dedupe window
   // decides how long repeats count.
   bool is_windowed = false;

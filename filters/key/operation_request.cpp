@@ -142,7 +142,9 @@ void FillOperation(const RequestContext& context, FlowName flow, const CallBody&
   const bool may_be_another =
       call.key.spans_traces || lacks_trace || call.key.named_key.has_value();
   operation.across_traces = may_be_another ? tool.across_traces : AcrossTraces::kNever;
-  operation.on_mismatch = tool.on_mismatch;
+  // A part of an identity is no proof that the rest may differ.
+  const bool is_sure = !call.key.lacks_place || tool.on_mismatch != OnMismatch::kReplay;
+  operation.on_mismatch = is_sure ? tool.on_mismatch : OnMismatch::kReject;
   if (tool.failed_ttl > Millis(0)) operation.failed_ttl = tool.failed_ttl;
   operation.refusals_are_free = true;
   if (context.policy != nullptr) operation.quota = context.policy->quotas.Of(context.caller);

@@ -157,6 +157,7 @@ Intent IdentityOf(const KeyInputs& inputs, const Json* body) {
     AppendPart(text, value ? "present" : "absent");
     AppendPart(text, value ? CanonicalJson(*value) : std::string());
     intent.has_identity = intent.has_identity || value.has_value();
+    intent.lacks_place = intent.lacks_place || !value.has_value();
   }
   if (intent.has_identity) intent.text = std::move(text);
   return intent;

@@ -23,6 +23,7 @@ struct Intent {
   std::string text;
   bool is_named = false;
   bool has_identity = false;
+  bool lacks_place = false;  // the call has nothing at one of the places of its identity
 };
 
 struct Recipe {

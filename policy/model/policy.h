@@ -288,7 +288,7 @@ struct Tool {
   BreaksFlow breaks_flow = BreaksFlow::kNever;
   bool pivot = false;
   std::vector<Condition> success_when;   // over the answer; all must hold
-  std::vector<Condition> failed_when;    // over a 2xx answer; one that holds proves a refusal
+  std::vector<Condition> failed_when;    // one that holds: a 2xx, or no effect, is a refusal
   StatusSet not_executed;                // statuses that prove the backend did nothing
   std::vector<Condition> repeat_if;      // as the backend's
   std::vector<Condition> happened_if;    // over a failure: its effect may be there; settle tells

@@ -96,7 +96,7 @@ std::string Summary(const Json& report) {
   if (Number(report, "calls") == 0) {
     return out + "The ledger has no writes in this time.\n";
   }
-  out += fmt::format("{} {} sent: {}\n", Counted(Number(report, "calls"), "write"),
+  out += fmt::format("{} {} sent; outcomes: {}\n", Counted(Number(report, "calls"), "write"),
                      Number(report, "calls") == 1 ? "was" : "were", CountsText(report, "outcomes"));
   if (is_observing) {
     out += fmt::format("Enforce would have said: {}\n", CountsText(report, "verdicts"));
@@ -125,8 +125,10 @@ std::vector<std::string> DuplicateRow(const Json& line) {
   }
   if (examples != nullptr && !examples->items.empty()) {
     const Json& first = examples->items.front();
-    example = fmt::format("{} after {}, trace {}", ScalarText(first, "repeat"),
-                          ScalarText(first, "first"), ScalarText(first, "first_trace"));
+    const std::string trace = ScalarText(first, "first_trace");
+    example =
+        fmt::format("{} after {}, {}", ScalarText(first, "repeat"), ScalarText(first, "first"),
+                    trace.empty() ? "no trace" : "trace " + trace);
   }
   return {ScalarText(line, "tool"),
           ScalarText(line, "repeats"),

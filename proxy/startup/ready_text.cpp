@@ -53,6 +53,7 @@ void TellReady(const Config& config, const Policy& policy, const Listeners& list
       {{"listen", std::to_string(listeners.agents.port())},
        {"admin", std::to_string(listeners.admin.port())},
        {"probes", std::to_string(listeners.probes.port())},
+       {"mode", policy.mode == Mode::kObserve ? "observe" : "enforce"},
        {"policy", policy.version}});
 }
 

@@ -95,6 +95,7 @@ def test_a_start_at_a_terminal_tells_people_and_in_a_pipe_programs(double, tmp_p
         assert "Ctrl-C" not in piped.stderr()
         told = [json.loads(line) for line in piped.stderr().splitlines()]
         assert any("tools.pay.send" in line.get("problem", "") for line in told)
+        assert [line["mode"] for line in told if line["msg"] == "ready"] == ["enforce"]
 
 
 def waiting_call(proxy, path):

@@ -102,6 +102,31 @@ tools:
   EXPECT_EQ(world.upstream.writes.size(), 1U);
 }
 
+TEST(ChainFaultTest, OtherWordsGetTheFirstAnswerOnlyWhereTheWholeIdentityIsThere) {
+  World world(R"(
+version: 1
+backends: { shop: { url: "http://orders.test:8080", hosts: [ orders.test ] } }
+tools:
+  orders.create: { match: POST shop /orders, effect: write, undo: none, reason: test,
+                   identity: [ body#/customer, body#/cart ], on_mismatch: replay }
+)");
+  const auto order = [&](const char* body) {
+    CallSpec call = Order();
+    call.body = body;
+    const Told told = world.Call(call);
+    world.Deliver(told);
+    return told;
+  };
+  EXPECT_EQ(order(R"({"customer":1,"cart":1,"item":"tea"})").status, 201);
+  EXPECT_TRUE(order(R"({"customer":1,"cart":1,"item":"milk"})").replayed);
+  EXPECT_EQ(order(R"({"customer":1,"item":"tea"})").status, 201);
+  EXPECT_TRUE(order(R"({"customer":1,"item":"tea"})").replayed);
+  EXPECT_EQ(order(R"({"customer":1,"item":"milk"})").error, ErrorCode::kKeyReused);
+  EXPECT_EQ(order(R"({"item":"tea"})").status, 201);
+  EXPECT_EQ(order(R"({"item":"milk"})").status, 201) << "without any of it all arguments count";
+  EXPECT_EQ(world.upstream.writes.size(), 4U);
+}
+
 TEST(ChainFaultTest, RepeatsOfAPendingCallAreToldThatItIsPendingUnderEveryTrace) {
   World world(kShopPolicy);
   world.StartSettler();

@@ -271,10 +271,10 @@ TEST(OutcomeTest, FailuresWithoutAnAnswer) {
 
 // What every status means when the policy says nothing about it.
 Phase PhaseOfStatus(int status) {
-  static const std::vector<int> rejected = {307, 308, 400, 403, 404, 405, 406, 410,
-                                            411, 413, 414, 415, 416, 417, 421, 422,
-                                            423, 424, 426, 431, 451, 501, 505};
-  static const std::vector<int> comes_again = {401, 402, 407, 412, 425, 428, 429};
+  static const std::vector<int> rejected = {307, 308, 400, 402, 403, 404, 405, 406,
+                                            410, 411, 413, 414, 415, 416, 417, 421,
+                                            422, 423, 424, 426, 431, 451, 501, 505};
+  static const std::vector<int> comes_again = {401, 407, 412, 425, 428, 429};
   if (status == 206 || status == 207) return Phase::kUncertain;
   if (status >= 200 && status <= 299) return Phase::kSucceeded;
   if (std::ranges::count(comes_again, status) > 0) return Phase::kNotSent;
@@ -285,7 +285,7 @@ TEST(OutcomeTest, EveryStatusHasThePhaseOfTheTable) {
   for (int status = 101; status <= 599; ++status) {
     const Verdict verdict = Judge(Tool(), AnswerOf(status));
     EXPECT_EQ(verdict.phase, PhaseOfStatus(status)) << status;
-    EXPECT_EQ(verdict.cause == Cause::kRejectedNow, status == 403) << status;
+    EXPECT_EQ(verdict.cause == Cause::kRejectedNow, status == 402 || status == 403) << status;
     if (status < 200) {
       EXPECT_EQ(verdict.problem, ErrorCode::kOutcomeUnknown) << status;
       EXPECT_EQ(verdict.problem_status, 502) << status;
@@ -304,6 +304,33 @@ TEST(OutcomeTest, ListedStatusesProveThatNothingWasDone) {
     EXPECT_EQ(verdict.problem, kPassedOn) << status;
   }
   EXPECT_EQ(Judge(tool, AnswerOf(500)).phase, Phase::kUncertain);
+}
+
+TEST(OutcomeTest, A402ThatNamesHowToPayComesAgainAndAnyOtherIsARefusal) {
+  const auto phase = [](Answer answer) { return Judge(Tool(), std::move(answer)).phase; };
+  for (const char* const name : {"WWW-Authenticate", "payment-required"}) {
+    Answer challenge = AnswerOf(402);
+    challenge.response.headers.emplace_back(name, "L402 macaroon=a, invoice=b");
+    EXPECT_EQ(phase(challenge), Phase::kNotSent) << name;
+  }
+  EXPECT_EQ(phase(AnswerOf(402, R"({"x402Version":1,"accepts":[]})")), Phase::kNotSent);
+  for (const char* const body : {"", "no", "[]", R"({"error":{"code":"card_declined"}})"}) {
+    EXPECT_EQ(phase(AnswerOf(402, body)), Phase::kRejected) << body;
+  }
+}
+
+TEST(OutcomeTest, FailedWhenMakesARefusalOfWhatHadNoEffect) {
+  Tool tool = ToolWith({}, {"409"});
+  tool.failed_when = {*ParseCondition("answer.body#/code == \"out_of_stock\"")};
+  const auto judged = [&](int status) {
+    return Judge(tool, AnswerOf(status, R"({"code":"out_of_stock"})"));
+  };
+  for (const int status : {409, 412, 429}) {
+    EXPECT_EQ(judged(status).phase, Phase::kRejected) << status;
+    EXPECT_EQ(judged(status).cause, Cause::kRejectedNow) << status;
+    EXPECT_EQ(Judge(tool, AnswerOf(status, "{}")).phase, Phase::kNotSent) << status;
+  }
+  EXPECT_EQ(judged(500).phase, Phase::kUncertain) << "its status proves nothing";
 }
 
 TEST(OutcomeTest, AFieldSaysWhetherAFailureMayBeRepeated) {

@@ -240,7 +240,7 @@ TEST_F(ReportTest, TextAndJsonSayTheSame) {
   EXPECT_NE(text.find(R"("outcomes":{"SUCCEEDED":2})"), std::string::npos);
   const std::string table = ReportText(*json);
   for (const char* part :
-       {"mode observe, A to B", "2 writes were sent: SUCCEEDED 2",
+       {"mode observe, A to B", "2 writes were sent; outcomes: SUCCEEDED 2",
         "1 repeat, 1 of them took effect twice, 0 perhaps", "1.2 s / 1.2 s / 1.2 s",
         "would_replay 1", "3 after 1, trace t1", "shop     read    GET     /x    4",
         "shop     read    GET     /y    3      denied: no \"tool\"",
