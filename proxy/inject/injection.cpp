@@ -78,10 +78,17 @@ class Patcher {
   JsonPatch patch_;
 };
 
-// The containers that `options` names, or all but init containers.
+// What a mesh without native sidecars puts beside agents. Its calls are theirs, which have passed
+// Recourse, or to the mesh's own control plane.
+constexpr std::string_view kMeshProxies[] = {"istio-proxy", "linkerd-proxy"};
+
+// The containers that `options` names, or all but init containers and proxies of meshes.
 bool IsAgent(const PodOptions& options, std::string_view list, std::string_view name) {
-  if (!options.containers) return list == "/spec/containers";
-  return std::ranges::find(*options.containers, name) != options.containers->end();
+  if (options.containers) {
+    return std::ranges::find(*options.containers, name) != options.containers->end();
+  }
+  return list == "/spec/containers" &&
+         std::ranges::find(kMeshProxies, name) == std::end(kMeshProxies);
 }
 
 // A container that is an agent, and what it gets.
@@ -230,6 +237,10 @@ std::expected<Injection, std::string> AddedTo(const Json& pod, const PodOptions&
   if (auto why = UnknownContainer(pod, options)) return std::unexpected(std::move(*why));
   const auto agents = AgentsOf(pod, options, from);
   if (!agents) return std::unexpected(agents.error());
+  if (agents->empty() && !ContainersOf(pod).empty()) {
+    injection.warnings.emplace_back(
+        "nobody is guarded: a mesh's proxy is no agent, unless recourse.dev/containers names it");
+  }
   if (auto why = WhyPathIsTaken(*agents, from)) return std::unexpected(std::move(*why));
   auto ledger = LedgerFor(pod, options, from);
   if (!ledger) return std::unexpected(std::move(ledger.error()));

@@ -1,17 +1,16 @@
 """`recourse inject`: what agents may not have beside Recourse, what meshes and autoscalers are
 told, and what is said of workloads before they make pods."""
 
-import copy
 import json
 import re
 import sys
-from functools import partial
 
 import pytest
 
 from support.injector import (
     EMPTY_DIR, claim, container, injector, named, pod, response_in, review_of, sidecar_of,
 )  # fmt: skip
+from support.meshes import istio, linkerd
 from support.recourse import ROOT
 
 sys.path.insert(0, str(ROOT / "tests/helm"))
@@ -123,91 +122,6 @@ def test_a_mesh_and_the_autoscaler_are_told_what_to_leave_alone(running):
     assert "cluster-autoscaler.kubernetes.io/safe-to-evict" not in made["metadata"]["annotations"]
 
 
-def mesh_container(name, user, **more):
-    """Who runs as root writes the rules that lead the pod's connections to the proxy."""
-    rules = {"capabilities": {"add": ["NET_ADMIN", "NET_RAW"], "drop": ["ALL"]}}
-    context = {"runAsUser": user, "runAsNonRoot": user != 0, **(rules if "-init" in name else {})}
-    return {"name": name, "image": "mesh:1", "securityContext": context, **more}
-
-
-def mesh_probe(path, port, **more):
-    return {"httpGet": {"path": path, "port": port}, **more}
-
-
-def mesh_volumes(mesh, audience):
-    token = {"serviceAccountToken": {"audience": audience, "path": f"{mesh}-token"}}
-    return [{"name": f"{mesh}-data", "emptyDir": {"medium": "Memory"}},
-            {"name": f"{mesh}-token", "projected": {"sources": [token]}}]  # fmt: skip
-
-
-def mounts_of(volumes):
-    return [{"name": one["name"], "mountPath": f"/var/run/{one['name']}"} for one in volumes]
-
-
-def istio(made, native):
-    """istiod, asked after Recourse: its own first, or without native sidecars last, and the probes
-    of all others through its agent. As in pkg/kube/inject/testdata/inject of istio/istio:
-    native-sidecar.yaml.injected (07bb7fd7), app_probe/startup_ready_live.yaml.injected
-    (1268ceae)."""
-    after = copy.deepcopy(made)
-    spec, notes = after["spec"], after["metadata"]["annotations"]
-    for one in spec["initContainers"] + spec["containers"]:
-        for probe, path in (("startupProbe", "startupz"), ("readinessProbe", "readyz"),
-                            ("livenessProbe", "livez")):  # fmt: skip
-            if "httpGet" in one.get(probe, {}):
-                one[probe]["httpGet"] = {"path": f"/app-health/{one['name']}/{path}", "port": 15020}
-    volumes = mesh_volumes("istio", "istio-ca")
-    drain = ["pilot-agent", "request", "--debug-port=15020", "POST", "drain"]
-    ready = partial(mesh_probe, "/healthz/ready", 15021)
-    rules = mesh_container("istio-init", 0, args=["istio-iptables", "-p", "15001", "-u", "1337"])
-    proxy = mesh_container(
-        "istio-proxy", 1337, ports=[{"containerPort": 15090, "name": "http-envoy-prom"}],
-        readinessProbe=ready(periodSeconds=15), volumeMounts=mounts_of(volumes))  # fmt: skip
-    if native:
-        proxy |= {"restartPolicy": "Always", "startupProbe": ready(failureThreshold=600),
-                  "lifecycle": {"preStop": {"exec": {"command": drain}}}}  # fmt: skip
-        spec["initContainers"] = [rules, proxy, *spec["initContainers"]]
-    else:
-        spec["initContainers"].append(rules)
-        spec["containers"].append(proxy)
-    spec["volumes"] += volumes
-    notes["sidecar.istio.io/status"] = "{}"
-    after["metadata"]["labels"]["security.istio.io/tlsMode"] = "istio"
-    return after
-
-
-def linkerd(made, native):
-    """linkerd: `add` at /spec/initContainers/0 and /1, or without native sidecars its proxy at
-    /spec/containers/0, which holds those after it. As in cli/cmd/testdata of linkerd/linkerd2:
-    inject_emojivoto_deployment_native_sidecar.golden.yml, inject_emojivoto_deployment.golden.yml
-    (005a3a47)."""
-    after = copy.deepcopy(made)
-    spec = after["spec"]
-    volumes = mesh_volumes("linkerd-identity", "identity.l5d.io")
-    lock = {"name": "linkerd-proxy-init-xtables-lock", "emptyDir": {}}
-    wait = ["/usr/lib/linkerd/linkerd-await", "--timeout=2m", "--port=4191"]
-    rules = mesh_container("linkerd-init", 65534, volumeMounts=mounts_of([lock]),
-                           args=["--inbound-ports-to-ignore", "4190,4191,19082"])  # fmt: skip
-    proxy = mesh_container(
-        "linkerd-proxy", 2102, volumeMounts=mounts_of(volumes),
-        ports=[{"containerPort": 4143, "name": "linkerd-proxy"},
-               {"containerPort": 4191, "name": "linkerd-admin"}],
-        livenessProbe=mesh_probe("/live", 4191), readinessProbe=mesh_probe("/ready", 4191),
-    )  # fmt: skip
-    if native:
-        proxy |= {"restartPolicy": "Always",
-                  "startupProbe": mesh_probe("/ready", 4191, failureThreshold=120)}  # fmt: skip
-        spec["initContainers"] = [rules, proxy, *spec["initContainers"]]
-    else:
-        proxy["lifecycle"] = {"postStart": {"exec": {"command": wait}}}
-        spec["initContainers"].append(rules)
-        spec["containers"].insert(0, proxy)
-    spec["volumes"] += [lock, *volumes]
-    after["metadata"]["annotations"]["linkerd.io/proxy-version"] = "test"
-    after["metadata"]["labels"]["linkerd.io/control-plane-ns"] = "linkerd"
-    return after
-
-
 @pytest.mark.parametrize("native", [True, False], ids=["native", "container"])
 @pytest.mark.parametrize("mesh", [istio, linkerd])
 def test_a_mesh_that_is_asked_later_is_left_alone(mesh, native, running):
@@ -221,6 +135,23 @@ def test_a_mesh_that_is_asked_later_is_left_alone(mesh, native, running):
         assert first == "recourse" and second.endswith("-init") and more == []
     again = running.review(meshed)  # reinvocationPolicy: IfNeeded
     assert again["allowed"] and "patch" not in again
+
+
+@pytest.mark.parametrize("mesh", [istio, linkerd])
+def test_the_proxy_of_a_mesh_that_was_asked_earlier_is_left_alone(mesh, running):
+    """As `istioctl kube-inject` and `linkerd inject --manual` write it, before anybody is asked."""
+    meshed = mesh(pod(annotations=EMPTY_DIR), native=False)
+    made, warnings = running.injected(meshed)
+    assert complaints([made]) == [] and not any("guarded" in one for one in warnings)
+    (proxy,) = [one for one in meshed["spec"]["containers"] if one["name"] != "agent"]
+    assert proxy in made["spec"]["containers"]
+    agent = named(made["spec"]["containers"], "agent")
+    assert named(agent["env"], "HTTP_PROXY")["value"] == "http://127.0.0.1:19080"
+    again = running.review(made)
+    assert again["allowed"] and "patch" not in again
+    named_too = {**EMPTY_DIR, "recourse.dev/containers": f"agent,{proxy['name']}"}
+    made, _ = running.injected(mesh(pod(annotations=named_too), native=False))
+    assert all("HTTP_PROXY" in str(one["env"]) for one in made["spec"]["containers"])
 
 
 def test_a_pod_says_what_its_sidecar_may_use_and_where_it_listens(running):

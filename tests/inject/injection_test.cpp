@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 #include "tests/inject/pods.h"
 
 namespace recourse::injection_test {
@@ -81,6 +84,59 @@ TEST(Injection, AnnotationsStayAndListsGrow) {
   EXPECT_NE(text.find(Add("/metadata/annotations/empty", R"("3,4")")), std::string::npos);
   EXPECT_EQ(text.find("annotations/kept"), std::string::npos);
   EXPECT_EQ(text.find("annotations/full"), std::string::npos);
+}
+
+// The containers that get variables, by their JSON pointers.
+std::vector<std::string> AgentsAmong(std::string_view named, std::string_view spec) {
+  std::string metadata(kAsks);
+  if (!named.empty()) {
+    metadata.pop_back();
+    metadata += R"(,"recourse.dev/containers":")" + std::string(named) + R"("})";
+  }
+  const Injection injection = InjectionInto(metadata, spec);
+  EXPECT_EQ(injection.result, Injection::Result::kInjected) << spec;
+  std::vector<std::string> agents;
+  for (const char* const pointer :
+       {"/spec/initContainers/0", "/spec/containers/0", "/spec/containers/1"}) {
+    const std::string env = "\"path\":\"" + std::string(pointer) + "/env\"";
+    if (injection.patch.text().find(env) != std::string::npos) agents.emplace_back(pointer);
+  }
+  return agents;
+}
+
+TEST(Injection, AgentsAreAllContainersButThoseOfMeshesOrThoseThatAreNamed) {
+  constexpr std::string_view kInit = R"("initContainers":[{"name":"istio-proxy"}],)";
+  constexpr std::string_view kFirst = "/spec/containers/0", kSecond = "/spec/containers/1";
+  struct Row {
+    std::string_view named, first, second;
+    std::vector<std::string_view> agents;
+  };
+  const Row rows[] = {
+      {"", "agent", "worker", {kFirst, kSecond}},
+      {"", "agent", "istio-proxy", {kFirst}},
+      {"", "linkerd-proxy", "agent", {kSecond}},
+      {"", "my-istio-proxy", "linkerd-proxy-2", {kFirst, kSecond}},
+      {"agent", "agent", "worker", {kFirst}},
+      {"worker,istio-proxy", "worker", "istio-proxy", {kFirst, kSecond}},
+  };
+  for (const Row& row : rows) {
+    const std::string spec = R"("containers":[{"name":")" + std::string(row.first) +
+                             R"("},{"name":")" + std::string(row.second) + R"("}])";
+    const std::vector<std::string> wanted(row.agents.begin(), row.agents.end());
+    EXPECT_EQ(AgentsAmong(row.named, spec), wanted) << row.named << ' ' << spec;
+  }
+  EXPECT_EQ(AgentsAmong("", std::string(kInit) + R"("containers":[{"name":"agent"}])"),
+            std::vector<std::string>{std::string(kFirst)});
+}
+
+TEST(Injection, WhatAMeshsProxySetsAndMayDoIsItsOwn) {
+  const std::string spec =
+      R"("containers":[{"name":"agent"},{"name":"istio-proxy","env":[{"name":"A","value":"2"}],)"
+      R"("securityContext":{"capabilities":{"add":["NET_ADMIN"]}}}])";
+  EXPECT_TRUE(InjectionInto(kAsks, spec).warnings.size() == 1);
+  const auto alone = InjectionInto(kAsks, R"("containers":[{"name":"istio-proxy"}])");
+  ASSERT_EQ(alone.warnings.size(), 2U);
+  EXPECT_NE(alone.warnings.front().find("nobody is guarded"), std::string::npos);
 }
 
 TEST(Injection, NullIsAbsent) {
