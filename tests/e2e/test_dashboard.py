@@ -157,6 +157,17 @@ def test_each_query_of_each_panel_is_answered(answered):
             assert names_in(target["expr"]) <= told, panel["title"]
 
 
+def test_the_charts_page_tells_how_many_pods_have_which_policy(at_work, answered):
+    work, prometheus = at_work
+    page = (ROOT / "helm/README.md").read_text()
+    query = re.search(r"`(count by \(hash\) [^`]+)`", page)[1]
+    told = prometheus.get(f"query?{urllib.parse.urlencode({'query': query})}")["result"]
+    assert {one["metric"]["hash"]: one["value"][1] for one in told} == {
+        process.admin("GET", "/policy")["version"]: "1"
+        for process in (work.enforcing, work.observing)
+    }  # fmt: skip
+
+
 def test_all_that_is_told_of_a_shared_ledger_is_drawn():
     drawn = set().union(*(names_in(target["expr"]) for panel in BOARD["panels"]
                           for target in panel.get("targets", [])))  # fmt: skip
