@@ -13,11 +13,12 @@ from support.recourse import ROOT
 
 sys.path[:0] = [str(ROOT / "tests/helm"), str(ROOT / "tests/kube")]
 from admission import RECORDS, judge  # noqa: E402
-from cases import CASES, INJECTED  # noqa: E402
+from binaries import why_not  # noqa: E402
+from cases import CASES, LABELLED  # noqa: E402
 from test_guard import denials  # noqa: E402
 
 RECORDED = json.loads(RECORDS.read_text())
-LABELLED = {"metadata": {"labels": {"recourse.dev/injection": "enabled"}}}
+SPACE = {"metadata": {"labels": {"recourse.dev/injection": "enabled"}}}
 POLICIES = {"pods": "-guard", "deployments": "-workloads", "namespaces": "-namespaces"}
 
 
@@ -38,7 +39,7 @@ def is_asked(request):
     what, made = request["resource"]["resource"], request["object"]
     if what == "configmaps":
         return "recourse.dev/policy" in made["metadata"].get("labels", {})
-    if what == "namespaces" or request["namespace"] != INJECTED or request.get("subResource"):
+    if what == "namespaces" or request["namespace"] not in LABELLED or request.get("subResource"):
         return False
     meta = made["metadata"] if what == "pods" else made["spec"]["template"]["metadata"]
     words = [*meta.get("annotations", {}), *meta.get("labels", {})]
@@ -71,8 +72,25 @@ def test_it_is_judged_as_the_cluster_judged_it(name, running):
             seen.append(made)
     policy = POLICIES.get(request["resource"]["resource"])
     if policy:
-        space = LABELLED if request.get("namespace") == INJECTED else {"metadata": {}}
+        space = SPACE if request.get("namespace") in LABELLED else {"metadata": {}}
         for found in denials(policy, *seen, namespace=space):
             allowed = allowed and (policy != "-guard" or not found)
             said += found
-    assert not judge(CASES[name], allowed, " ".join(said))
+    assert not judge(CASES[name], allowed, " ".join(said), recorded.get("last"))
+
+
+def test_what_cannot_be_built_of_a_source_is_said(tmp_path):
+    go = tmp_path / "go"
+    go.write_text("#!/bin/sh\necho go version go1.26.3 linux/amd64\n")
+    go.chmod(0o755)
+    assert "is no tree of Go with go.mod and vendor/" in why_not(tmp_path, go)
+    (tmp_path / "vendor").mkdir()
+    (tmp_path / "vendor/modules.txt").touch()
+    for wanted, is_met in (("1.26.3", True), ("1.9", True), ("1.26.10", False), ("1.27", False)):
+        (tmp_path / "go.mod").write_text(f"module k8s.io/kubernetes\n\ngo {wanted}\n")
+        said = why_not(tmp_path, go)
+        assert bool(said) != is_met
+        assert is_met or said.endswith(
+            f"needs Go {wanted}, and {go} is 1.26.3: name a newer one in RECOURSE_KUBE_GO")
+    assert why_not(tmp_path, tmp_path / "absent").endswith(
+        "absent is none: name a newer one in RECOURSE_KUBE_GO")

@@ -1,7 +1,8 @@
 """`./dev kube`: the chart, the injector and the image in a real Kubernetes on this machine.
 
 Needs root, and in RECOURSE_KUBE_BIN the programs kube-apiserver, kube-controller-manager,
-kube-scheduler and kubelet, as Kubernetes releases them (1.33 or newer).
+kube-scheduler and kubelet, as Kubernetes releases them (1.33 or newer); or in RECOURSE_KUBE_SOURCE
+their source (binaries.py).
 """
 
 import argparse
@@ -16,10 +17,13 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import admission  # noqa: E402
+import binaries  # noqa: E402
 import life  # noqa: E402
+import replicas  # noqa: E402
 from programs import run, wait_until  # noqa: E402
-from real_cluster import PARTS, Cluster  # noqa: E402
+from real_cluster import Cluster  # noqa: E402
 
+BUILT = pathlib.Path(__file__).resolve().parents[2] / "build/kube"
 HOME = "RECOURSE_KUBE_HOME"  # set for the process in namespaces of its own
 # When it ends, the kernel ends all processes, containers, mounts and networks.
 ALONE = ("unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc")
@@ -46,8 +50,8 @@ class Report:
             try:
                 case(cluster)
                 self(case.__name__, "")
-            except AssertionError as error:
-                self(case.__name__, str(error))
+            except Exception as error:  # whatever it is, the others go on
+                self(case.__name__, f"{type(error).__name__}: {error}")
 
 
 def play(wanted):
@@ -59,9 +63,11 @@ def play(wanted):
                       pathlib.Path(os.environ[HOME]))  # fmt: skip
     print(f"Kubernetes {cluster.version()}", flush=True)
     report.live(cluster, life.BEFORE)
-    admission.play(cluster, report, wanted.record)
+    if not wanted.only:
+        admission.play(cluster, report, wanted.record)
     if not wanted.admission:
-        report.live(cluster, life.AFTER)
+        after = [*life.AFTER, *replicas.ALL, *life.LAST]
+        report.live(cluster, [one for one in after if (wanted.only or "") in one.__name__])
     print(f"{report.passed} passed, {report.failed} failed", flush=True)
     return 1 if report.failed else 0
 
@@ -83,24 +89,41 @@ def is_removed(folder):
     return True
 
 
+def programs():
+    """The folder that has them."""
+    named = os.environ.get("RECOURSE_KUBE_BIN")
+    if named is None and "RECOURSE_KUBE_SOURCE" in os.environ:
+        binaries.main(BUILT)
+        return BUILT
+    found = pathlib.Path(named or BUILT).resolve()
+    missing = [one for one in binaries.PARTS if not os.access(found / one, os.X_OK)]
+    if missing:
+        raise SystemExit(
+            f"{found} has no {', '.join(missing)}: set RECOURSE_KUBE_BIN to a folder with them, as "
+            "Kubernetes releases them, or RECOURSE_KUBE_SOURCE to a tree of its source "
+            "(tests/kube/README.md)"
+        )
+    return found
+
+
 def main():
     parser = argparse.ArgumentParser(prog="./dev kube", description=__doc__)
     parser.add_argument("--record", action="store_true", help="keep what the API server asked")
     parser.add_argument("--admission", action="store_true", help="end after what is asked there")
+    parser.add_argument("--only", metavar="WORD", help="of what comes after that, what has it in "
+                        "its name, and not what is asked there")  # fmt: skip
     wanted = parser.parse_args()
     if HOME in os.environ:
         sys.exit(play(wanted))
-    programs = pathlib.Path(os.environ.get("RECOURSE_KUBE_BIN") or "")
-    missing = [one for one in PARTS if not os.access(programs / one, os.X_OK)]
-    if missing:
-        raise SystemExit(f"RECOURSE_KUBE_BIN names no folder with {', '.join(missing)}")
     if os.geteuid() != 0:
         raise SystemExit("./dev kube makes namespaces and containers: run it as root")
+    found = programs()
     # On a disk: layers of images and ledgers need one.
     with tempfile.TemporaryDirectory(prefix="recourse-kube-", dir="/var/tmp") as home:
         try:
             done = subprocess.run([*ALONE, sys.executable, __file__, *sys.argv[1:]], check=False,
-                                  env={**os.environ, HOME: home})  # fmt: skip
+                                  env={**os.environ, HOME: home, "RECOURSE_KUBE_BIN": str(found)},
+                                  )  # fmt: skip
         finally:
             remove_cgroups(pathlib.Path(home).name)
     sys.exit(done.returncode)

@@ -5,7 +5,7 @@ import json
 import pathlib
 import sys
 
-from cases import CASES
+from cases import CASES, UNRECORDED
 from real_cluster import NODE
 from recorder import webhooks
 
@@ -64,10 +64,18 @@ def tidy(asked):
     return asked
 
 
-def judge(case, allowed, said):
-    """What is wrong; empty when nothing is."""
+def order_of(asked):
+    """The names of a pod's containers, as they start."""
+    spec = asked["request"]["object"]["spec"]
+    return [one["name"] for one in spec.get("initContainers", []) + spec["containers"]]
+
+
+def judge(case, allowed, said, asked):
+    """What is wrong; empty when nothing is. `asked`: what was asked last, if that came to be."""
     if allowed != case.allowed:
         return f"allowed is {allowed}: {said}"
+    if case.order and order_of(asked) != case.order.split():
+        return f"starts as {order_of(asked)}"
     return "" if case.says in said else f"says nothing of '{case.says}': {said}"
 
 
@@ -75,12 +83,12 @@ def play(cluster, report, keep):
     """Every case; with `keep` the records are replaced."""
     recorder = Recorder(cluster)
     records = {}
-    for name, case in CASES.items():
+    for name, case in {**CASES, **UNRECORDED}.items():
         recorder.take()
         allowed, said = create(cluster, case)
         asked = {one["at"]: tidy(one["asked"]) for one in recorder.take()}
         records[name] = {**asked, "allowed": allowed}
-        report(name, judge(case, allowed, said))
+        report(name, judge(case, allowed, said, asked.get("last")))
     recorder.remove(cluster)
     if keep:
         RECORDS.write_text(json.dumps({"kubernetes": cluster.version(), "cases": records},

@@ -6,7 +6,8 @@ import dataclasses
 
 from images import AGENT
 
-INJECTED, BARE = "agents", "bare"  # namespaces: with the label, and without
+INJECTED, MESHED, BARE = "agents", "meshed", "bare"
+LABELLED = (INJECTED, MESHED)  # the other namespace has no label
 ASKS = {"recourse.dev/inject": "true"}
 EMPTY_DIR = {**ASKS, "recourse.dev/ledger": "emptyDir"}
 # What the Pod Security Standard "restricted" wants.
@@ -19,7 +20,7 @@ version: 1
 unlisted: { reads: pass, writes: guard }
 backends:
   shop: { url: "http://shop-recourse-backend" }
-  slow: { url: "http://slow" }
+  slow: { url: "http://slow", key_header: Idempotency-Key }
 """
 
 
@@ -30,6 +31,7 @@ class Case:
     allowed: bool = True
     asks_api: bool = False  # the injector asks the API server before it says so
     on: str = ""  # a pod that lives: its ephemeral containers are changed
+    order: str = ""  # in which its containers start
 
     @property
     def namespace(self):
@@ -102,6 +104,14 @@ UNSAFE = {
     "shareProcessNamespace": {"shareProcessNamespace": True},
     "mounts /var/lib/kubelet of the node": mounted({"hostPath": {"path": "/var/lib/kubelet"}}),
 }  # fmt: skip
+KEEPS = {**ASKS, "recourse.dev/ledger": "singleton"}
+# With native sidecars meshes start first, else after Recourse.
+MESHES = {
+    "istio-native": "istio-init istio-proxy recourse agent",
+    "istio-container": "recourse istio-init agent istio-proxy",
+    "linkerd-native": "linkerd-init linkerd-proxy recourse agent",
+    "linkerd-container": "recourse linkerd-init linkerd-proxy agent",
+}
 SHELL = {"name": "debug", "image": AGENT, "securityContext": RIGHTS}
 
 CASES = {
@@ -158,4 +168,18 @@ CASES = {
             "is Recourse's user": {"securityContext": {**RIGHTS, "runAsUser": 19080}},
             "has the ledger": {"volumeMounts": [{"name": "recourse-ledger", "mountPath": "/l"}]},
         }.items()},
+}  # fmt: skip
+# Not in records.json yet: `./dev kube --record` keeps them there, and then they belong above.
+UNRECORDED = {
+    "a Deployment of one pod that keeps its claim": Case(
+        workload("Deployment", KEEPS, volumes=[claim("ledger")], replicas=1,
+                 strategy={"type": "Recreate"})),
+    "a Deployment whose next pod would share the claim": Case(
+        workload("Deployment", KEEPS, volumes=[claim("ledger")]), "set strategy.type to Recreate",
+        allowed=False),
+    "a pod of a Deployment that keeps its claim": Case(
+        pod(KEEPS, owner="ReplicaSet", volumes=[claim("ledger")])),
+    **{f"a pod of a mesh: {mesh}": Case(
+        pod(EMPTY_DIR, MESHED, {"mesh": mesh}), "executed again", order=order)
+       for mesh, order in MESHES.items()},
 }  # fmt: skip

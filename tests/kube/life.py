@@ -5,7 +5,7 @@ import json
 import secrets
 import threading
 
-from cases import BARE, CASES, EMPTY_DIR, INJECTED, POLICY, TOKEN, pod
+from cases import BARE, CASES, EMPTY_DIR, INJECTED, MESHED, POLICY, TOKEN, pod
 from chart import CHART
 from images import AGENT, RECOURSE
 from scripts import CALL, CALLER, IDLE, SHOP
@@ -16,7 +16,8 @@ VALUES = {"image": {"repository": RECOURSE}, "admin": {"tokenSecret": TOKEN},
           "demo": {"image": AGENT, "everySeconds": 2}}  # fmt: skip
 INJECTOR = {**VALUES, "injector": {"enabled": True},
             "demo": {**VALUES["demo"], "enabled": False},
-            "policy": {"existingConfigMap": "recourse-policy"}}  # fmt: skip
+            "policy": {"existingConfigMap": "recourse-policy"},
+            "installSecret": "recourse-install"}  # fmt: skip
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 LABEL = {"recourse.dev/injection": "enabled"}
 
@@ -26,12 +27,14 @@ def namespace(name, labels):
 
 
 def needed(where):
-    """The policy and the Secret that sidecars mount."""
+    """The policy and the Secrets that sidecars mount."""
     meta = {"namespace": where}
     return [{"apiVersion": "v1", "kind": "ConfigMap", "data": {"policy.yaml": POLICY},
              "metadata": {**meta, "name": "recourse-policy"}},
             {"apiVersion": "v1", "kind": "Secret", "stringData": {"token": secrets.token_hex(16)},
-             "metadata": {**meta, "name": TOKEN}}]  # fmt: skip
+             "metadata": {**meta, "name": TOKEN}},
+            {"apiVersion": "v1", "kind": "Secret", "stringData": {"secret": secrets.token_hex(32)},
+             "metadata": {**meta, "name": "recourse-install"}}]  # fmt: skip
 
 
 def install(cluster, release, where, values):
@@ -63,6 +66,20 @@ def await_logs(cluster, text, name, **where):
     cluster.await_true(lambda: text in logs(cluster, name, **where))
 
 
+def open_shop(cluster, name, where=INJECTED):
+    """One that answers orders once it is told to."""
+    cluster.apply({"apiVersion": "v1", "kind": "Service",
+                   "metadata": {"name": name, "namespace": where},
+                   "spec": {"selector": {"app": name},
+                            "ports": [{"port": 80, "targetPort": 8080}]}})  # fmt: skip
+    run(cluster, name, SHOP, where, labels={"app": name})
+
+
+def release(cluster, name, where=INJECTED):
+    cluster.kubectl("exec", name, f"--namespace={where}", "--", "python3", "-c", CALL,
+                    "http://127.0.0.1:8080/release", "", "-")  # fmt: skip
+
+
 def order(cluster, cart, trace):
     """(whether it was a replay, the order), by the demo's agent."""
     said = cluster.kubectl(
@@ -86,8 +103,9 @@ def status_of(cluster, name, where=INJECTED):
 
 def the_injector_is_installed_in_a_restricted_namespace_and_passes_helm_test(cluster):
     cluster.apply(namespace(SYSTEM, RESTRICTED), namespace(INJECTED, {**LABEL, **RESTRICTED}),
-                  namespace(BARE, {}), namespace("empty", LABEL))  # fmt: skip
-    cluster.apply(*needed(INJECTED), *needed(SYSTEM))
+                  namespace(BARE, {}), namespace("empty", LABEL), namespace(MESHED, LABEL),
+                  )  # fmt: skip
+    cluster.apply(*needed(INJECTED), *needed(SYSTEM), *needed(MESHED))
     install(cluster, "recourse", SYSTEM, INJECTOR)
     said = cluster.helm("test", "recourse", f"--namespace={SYSTEM}", "--logs").stdout
     assert "helm-test has no ConfigMap recourse-policy and no Secret recourse-admin" in said, said
@@ -127,11 +145,7 @@ def a_repeat_after_the_pods_end_is_answered_from_its_claim(cluster):
 
 
 def a_drain_waits_for_the_write_that_runs(cluster):
-    cluster.apply({"apiVersion": "v1", "kind": "Service",
-                   "metadata": {"name": "slow", "namespace": INJECTED},
-                   "spec": {"selector": {"app": "slow"},
-                            "ports": [{"port": 80, "targetPort": 8080}]}})  # fmt: skip
-    run(cluster, "slow", SHOP, labels={"app": "slow"})
+    open_shop(cluster, "slow")
     run(cluster, "caller", CALLER, annotations=EMPTY_DIR)
     await_logs(cluster, "asked", "slow")
     said = []
@@ -140,8 +154,7 @@ def a_drain_waits_for_the_write_that_runs(cluster):
     follow.start()
     cluster.kubectl("delete", "pod", "caller", f"--namespace={INJECTED}", "--wait=false")
     await_logs(cluster, "told to end", "caller")
-    cluster.kubectl("exec", "slow", f"--namespace={INJECTED}", "--", "python3", "-c", CALL,
-                    "http://127.0.0.1:8080/release", "", "-")  # fmt: skip
+    release(cluster, "slow")
     follow.join()
     cluster.kubectl("wait", "pod/caller", f"--namespace={INJECTED}", "--for=delete", PATIENCE)
     assert "answered 201" in said[0] and logs(cluster, "slow").count("asked") == 1, said
@@ -192,7 +205,7 @@ def a_policy_reaches_pods_that_run(cluster):
         return json.loads(cluster.kubectl(*asked).stdout)["version"]
 
     before = version()
-    (config, _) = needed(INJECTED)
+    config = needed(INJECTED)[0]
     cluster.apply({**config, "data": {"policy.yaml": POLICY + "# another\n"}})
     cluster.await_true(lambda: version() != before)
 
@@ -271,6 +284,8 @@ AFTER = [
     redirect_by_the_node_leads_agents_of_a_restricted_namespace,
     a_ca_that_somebody_took_away_is_written_again,
     pods_of_an_older_template_are_found,
+]  # fmt: skip
+LAST = [
     while_no_injector_answers_no_pod_that_asks_starts_and_others_do,
     without_the_chart_the_guard_stays,
 ]  # fmt: skip

@@ -16,9 +16,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "helm"))
 from chart import tool  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
-NODE, API = "10.88.0.1", "https://10.88.0.1:6443"
+NODE, NODE6, API = "10.88.0.1", "fd00:88::1", "https://10.88.0.1:6443"
 NAMES = f"IP:{NODE},IP:10.96.0.1,DNS:kubernetes.default.svc,DNS:kubernetes"
-PARTS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet")
 CLAIMS = 8
 KUBELET = {
     "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
@@ -37,8 +36,9 @@ KUBELET = {
 }  # fmt: skip
 CNI = {"cniVersion": "1.0.0", "name": "pods", "plugins": [
     {"type": "bridge", "bridge": "cni0", "isGateway": True, "ipam": {
-        "type": "host-local", "ranges": [[{"subnet": "10.88.0.0/16", "rangeStart": "10.88.1.1"}]],
-        "routes": [{"dst": "0.0.0.0/0"}]}}]}  # fmt: skip
+        "type": "host-local", "routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}], "ranges": [
+            [{"subnet": "10.88.0.0/16", "rangeStart": "10.88.1.1"}],
+            [{"subnet": "fd00:88::/64", "rangeStart": "fd00:88::1:1"}]]}}]}  # fmt: skip
 CONTAINERD = """\
 version = 2
 root = "{home}/containerd"
@@ -75,7 +75,8 @@ class Cluster:
     @staticmethod
     def make_network():
         for one in ("link set lo up", "link add cni0 type bridge", "link set cni0 up",
-                    f"address add {NODE}/16 dev cni0", "route add 10.96.0.0/16 dev cni0"):
+                    f"address add {NODE}/16 dev cni0", "route add 10.96.0.0/16 dev cni0",
+                    f"address add {NODE6}/64 dev cni0 nodad"):
             run("ip", *one.split())
         pathlib.Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
 
@@ -147,7 +148,8 @@ class Cluster:
         self.programs.start(
             self.parts / "kubelet", f"--config={home}/kubelet.yaml",
             f"--kubeconfig={home}/kubeconfig", f"--root-dir={home}/kubelet",
-            f"--cert-dir={home}/pki", "--hostname-override=n1", f"--node-ip={NODE}")  # fmt: skip
+            f"--cert-dir={home}/pki", "--hostname-override=n1",
+            f"--node-ip={NODE},{NODE6}")  # fmt: skip
         self.await_true(lambda: self.answers("get", "node", "n1"))
         self.kubectl("wait", "node/n1", "--for=condition=Ready", "--timeout=180s")
 

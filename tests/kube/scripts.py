@@ -1,28 +1,35 @@
 """What runs in the pods of life.py: a slow shop and its agent, each `python3 -c SCRIPT`."""
 
-# Each POST waits until somebody asks for /release.
+# It places each order at once, says with which key, and answers when somebody asks for /release.
 SHOP = """
-import http.server, threading
-released = threading.Event()
+import http.server, json, socket, threading
+released, orders = threading.Event(), []
 class Shop(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    def answer(self, status):
+    def answer(self, status, value):
+        body = json.dumps(value).encode()
         self.send_response(status)
-        self.send_header("Content-Length", "2")
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(b"{}")
+        self.wfile.write(body)
     def do_GET(self):
         if self.path == "/release":
             released.set()
-        self.answer(200)
+        cart = self.path.partition("cart=")[2]
+        self.answer(200, [one for one in orders if one["cart"] == cart])
     def do_POST(self):
-        self.rfile.read(int(self.headers["Content-Length"]))
-        print("asked", flush=True)
+        order = json.loads(self.rfile.read(int(self.headers["Content-Length"])) or b"{}")
+        order = {"cart": "", **order, "id": f"order-{len(orders)}"}
+        orders.append(order)
+        print("asked", self.headers["Idempotency-Key"], order["cart"], flush=True)
         released.wait()
-        self.answer(201)
+        self.answer(201, order)
     def log_message(self, *_):
         pass
-http.server.ThreadingHTTPServer(("", 8080), Shop).serve_forever()
+class Server(http.server.ThreadingHTTPServer):
+    address_family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
+Server(("", 8080), Shop).serve_forever()
 """
 
 # It is told to end while its call runs, and waits for the answer.
