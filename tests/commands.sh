@@ -20,7 +20,8 @@ e2e() {
       mapfile -t files < <(sed '/^#/d; s|^|tests/e2e/|' tests/e2e/sanitized.txt)
       ;;
     arm64)
-      set=(RECOURSE_E2E_PATIENCE="$SANITIZED_PATIENCE" RECOURSE_OTHER_BIN="$PWD/build/dev/recourse")
+      set=(RECOURSE_E2E_PATIENCE="$SANITIZED_PATIENCE" RECOURSE_OTHER_BIN="$PWD/build/dev/recourse"
+        RECOURSE_ARM64_ROOT="$PWD/$ARM64_ROOT")
       mapfile -t files < <(sed '/^#/d; s|^|tests/e2e/|' tests/e2e/arm64.txt)
       program=$PWD/build/arm64/run/recourse
       ;;
