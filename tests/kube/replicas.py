@@ -75,7 +75,7 @@ def answering_shop(cluster):
 def asked(cluster, shop, cart, where=INJECTED):
     """The key of each request for the cart that the shop got."""
     lines = [line.split() for line in logs(cluster, shop, namespace=where).splitlines()]
-    return [words[1] for words in lines if words[0] == "asked" and words[2:] == [cart]]
+    return [words[1] for words in lines if words[:1] == ["asked"] and words[2:] == [cart]]
 
 
 def a_repeat_at_another_replica_carries_the_same_key(cluster):
