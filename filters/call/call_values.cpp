@@ -62,8 +62,20 @@ ContentType ParseContentType(std::string_view text) {
   return type;
 }
 
+constexpr std::string_view kForm = "application/x-www-form-urlencoded";
+constexpr std::string_view kMultipart = "multipart/form-data";
+
 bool IsJsonType(std::string_view media) {
   return media == "application/json" || media == "text/json" || media.ends_with("+json");
+}
+
+// PHP reads a type up to a blank; to Tornado and ASP.NET whatever begins like a form is one.
+bool HasOtherReadings(std::string_view media) {
+  const auto slash = std::min(media.find('/'), media.size());
+  const bool is_type =
+      slash < media.size() && IsToken(media.substr(0, slash)) && IsToken(media.substr(slash + 1));
+  const bool is_form = media == kForm || media == kMultipart;
+  return !is_type || (!is_form && (media.starts_with(kForm) || media.starts_with(kMultipart)));
 }
 
 Result<CallBody> ReadJson(const HttpRequest& request, const std::string& content_type,
@@ -265,14 +277,15 @@ Result<CallBody> ReadCallBody(const HttpRequest& request) {
   const std::string* field = FindHeader(request.headers, "Content-Type");
   if (field == nullptr || IsEncoded(request.headers)) return RawCallBody(request);
   const ContentType type = ParseContentType(*field);
+  if (HasOtherReadings(type.media)) return RawCallBody(request);
   if (IsJsonType(type.media)) return ReadJson(request, *field, type);
   if (type.media.ends_with("+yaml")) {
     // JSON is YAML, and the patches that Kubernetes applies (apply-patch+yaml) are mostly JSON.
     auto body = ReadJson(request, *field, type);
     return body ? std::move(body) : Result<CallBody>(RawCallBody(request));
   }
-  if (type.media == "application/x-www-form-urlencoded") return ReadForm(request);
-  if (type.media == "multipart/form-data") return ReadMultipart(request, type);
+  if (type.media == kForm) return ReadForm(request);
+  if (type.media == kMultipart) return ReadMultipart(request, type);
   return RawCallBody(request);
 }
 

@@ -55,6 +55,18 @@ std::optional<std::string> TwinIn(const Pairs& pairs, std::string_view raw, std:
   return value_of(pairs) == value_of(more) ? std::nullopt : std::optional(std::string(name));
 }
 
+// In a query that is to have none of that name.
+std::optional<std::string> TwinBesideBody(const HttpRequest& request, const Pairs& query,
+                                          std::string_view name) {
+  if (auto twin = TwinAmong(query, name, false)) return twin;
+  std::string split =
+      request.target.substr(std::min(request.target.find('?'), request.target.size()));
+  if (split.find(';') == std::string::npos) return std::nullopt;
+  std::ranges::replace(split, ';', '&');
+  if (CountPairs(split) > limits::kFormPairsMax) return std::string(name);
+  return TwinAmong(ParsePairs(split.substr(1)), name, false);
+}
+
 Pairs CookiesOf(const HttpRequest& request) {
   Pairs cookies;
   for (const auto& [field, value] : request.headers) {
@@ -188,7 +200,7 @@ std::optional<Conflict> ConflictInBody(std::string_view pointer, const HttpReque
                                   : AsConflict(TwinOnTheWay(body.json, pointer), kInBody);
   if (conflict) return conflict;
   if (!body.call_name.empty()) return std::nullopt;
-  if (auto other = TwinAmong(query, step.name, false)) return Conflict{*other, kInQuery};
+  if (auto other = TwinBesideBody(request, query, step.name)) return Conflict{*other, kInQuery};
   return is_form ? AsConflict(TwinAmong(CookiesOf(request), step.name, false), kInCookies)
                  : std::nullopt;
 }
@@ -219,10 +231,12 @@ Objection UnreadableBody(std::string detail) {
   return {ErrorCode::kUnsupportedMediaType, std::move(detail)};
 }
 
-// JSON that calls itself a form, as `curl -d` sends it: its fields would be read as none.
+// JSON that calls itself a form, as `curl -d` sends it: its fields would be read as none. Some find
+// it behind a byte order mark, and in UTF-16 and UTF-32, as Python does.
 bool IsJsonAsForm(const CallBody& body, const HttpRequest& request) {
+  static constexpr std::string_view kBefore(" \t\r\n\0\xef\xbb\xbf\xfe\xff", 10);
   if (body.form != BodyForm::kForm) return false;
-  const auto first = request.body.find_first_not_of(" \t\r\n");
+  const auto first = request.body.find_first_not_of(kBefore);
   return first != std::string::npos && (request.body[first] == '{' || request.body[first] == '[');
 }
 

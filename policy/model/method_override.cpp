@@ -63,7 +63,8 @@ std::vector<std::string> CharsetsOf(std::string_view content_type) {
   const std::string lower = ToLower(content_type);
   constexpr std::string_view kCharset = "charset";
   for (auto at = lower.find(kCharset); at != std::string::npos; at = lower.find(kCharset, at + 1)) {
-    const auto begin = lower.find_first_not_of(" \t*=\"'", at + kCharset.size());
+    // Of `charset*=` and `charset*0=` nobody knows what a reader makes.
+    const auto begin = lower.find_first_not_of(" \t=\"'", at + kCharset.size());
     if (begin == std::string::npos) continue;
     charsets.push_back(lower.substr(begin, lower.find_first_of("; \t\"',", begin) - begin));
   }

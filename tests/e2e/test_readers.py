@@ -136,6 +136,13 @@ def calls():
                  "boundary=xx; boundary*0=yy"]:  # fmt: skip
         for heads in both_orders(GOOD_PART, ('name="note"', other)):
             yield Request("/form", kind=f"multipart/form-data; {more}", body=parts_of(*heads))
+    # What is JSON to us is a form to PHP, or to whoever looks at its beginning, and the reverse.
+    for kind in [f"{FORM} x+json", f"{FORM}+json"]:
+        yield Request("/form", kind=kind, body=b'{"ask_sum":5,"x":"&ask_sum=9999&y="}')
+    for mark in [b"", b"\xef\xbb\xbf"]:
+        hidden = b'{"x":"&ask_sum=5&y=","ask_sum":9999}'
+        yield Request("/form", kind=FORM, body=mark + hidden)
+    yield Request("/form", query=f"a=1;ask_sum={HIDDEN}", kind=JSON, body=b"{}")
     broken = b"preamble\r\n" + parts_of(('name="ask_sum"', HIDDEN))
     yield Request("/query", query=good, kind=MULTIPART, body=broken)
     yield Request("/form", kind=MULTIPART, body=broken)

@@ -102,6 +102,9 @@ TEST(OneReadingTest, AQueryAFormAndCookiesAreOneListToSomeServers) {
   EXPECT_EQ(StatusOf({{"body#/ref"}, "ref=1", kForm, "ref=1", {}}), 400);
   EXPECT_EQ(StatusOf({{"body#/ref"}, "Ref=1", kForm, "a=1", {}}), 400);
   EXPECT_EQ(StatusOf({{"body#/ref"}, "ref=1", kJson, R"({"ref":1})", {}}), 400);
+  EXPECT_EQ(StatusOf({{"body#/ref"}, "a=1;ref=2", kJson, R"({"ref":1})", {}}), 400);
+  EXPECT_EQ(StatusOf({{"body#/ref"}, "a=1;ref=2", kForm, "a=1", {}}), 400);
+  EXPECT_EQ(StatusOf({{"body#/ref"}, "a=1;b=2", kForm, "ref=1", {}}), 0);
   EXPECT_EQ(StatusOf({{"query.ref"}, "ref=1", kForm, "ref=1", {}}), 400);
   EXPECT_EQ(StatusOf({{"query.ref"}, "ref=1", kJson, R"({"ref":1})", {}}), 400);
   EXPECT_EQ(StatusOf({{"query.ref"}, "ref=1", kParts, part, {}}), 400);
@@ -224,6 +227,40 @@ TEST(OneReadingTest, M17_J22_ABodyThatThePolicyReadsIsThereAndReadable) {
   EXPECT_EQ(StatusOf({{}, "", "text/plain", "anything", {}}), 0);
   EXPECT_EQ(StatusOf({{}, "", kJson, "", {}}), 0);
   EXPECT_EQ(StatusOf({{"body#/ref", "query.q"}, "q=1", "", "", {}}), 0) << "the query names it";
+}
+
+// PHP reads a type up to a blank, and Tornado and ASP.NET what begins like a form.
+TEST(OneReadingTest, WhatSomeServersTakeForAFormIsNotReadAsJson) {
+  const std::vector<std::string> identity{"body#/ref"};
+  const std::string both = R"({"ref":1,"x":"&ref=2&y="})", form = kForm;
+  for (const std::string& type : {form + " x+json", form + "+json", form + "x+json",
+                                  form + "\t+json", std::string("multipart/form-data+json"),
+                                  std::string("text/plain x+json"), std::string("+json")}) {
+    EXPECT_EQ(StatusOf({identity, "", type, both, {}}), 415) << type;
+    EXPECT_EQ(StatusOf({{}, "", type, both, {}}), 0) << type;
+  }
+  for (const char* type : {"application/merge-patch+json", "Application/JSON ; a=b"}) {
+    EXPECT_EQ(StatusOf({identity, "", type, both, {}}), 0) << type;
+  }
+}
+
+// Some read JSON whatever the type says; Python's json knows marks, UTF-16 and UTF-32.
+TEST(OneReadingTest, JsonThatCallsItselfAFormIsKnownBehindAMark) {
+  const std::vector<std::string> identity{"body#/ref"};
+  const std::string json = R"({"x":"&ref=1&y=","ref":2})";
+  std::string wide;
+  for (const char c : json) wide += std::string{'\0', c};
+  for (const std::string& body : {"\xef\xbb\xbf" + json, wide, "\xfe\xff" + wide, "\xff\xfe" + wide,
+                                  "\xef\xbb\xbf [" + json + "]"}) {
+    EXPECT_EQ(StatusOf({identity, "", kForm, body, {}}), 415) << body;
+  }
+  EXPECT_EQ(StatusOf({identity,
+                      "",
+                      kForm,
+                      "\xef\xbb\xbf"
+                      "a=1&ref=1",
+                      {}}),
+            0);
 }
 
 TEST(OneReadingTest, AnEncodedBodyIsRefusedWhereTheKeyIsMadeOfIt) {

@@ -127,10 +127,11 @@ TEST(MethodOverrideTest, NoLettersInAnotherOrderHideAName) {
 }
 
 TEST_P(OverrideScanStep, WhatHasLettersThatAreNoAsciiIsNotPassedOn) {
-  for (const char* type : {"application/x-www-form-urlencoded; charset=utf-7",
-                           "multipart/form-data; boundary=xx; charset='utf-16'",
-                           "application/x-www-form-urlencoded;charset = ibm037",
-                           "application/json; charset=utf-7", "text/json;charset*=utf-16''"}) {
+  for (const char* type :
+       {"application/x-www-form-urlencoded; charset=utf-7",
+        "multipart/form-data; boundary=xx; charset='utf-16'",
+        "application/x-www-form-urlencoded;charset = ibm037", "application/json; charset=utf-7",
+        "text/json;charset*=utf-16''", "application/json; charset*=utf-8''utf-7"}) {
     EXPECT_EQ(SeenAt(type, "+AF8-method=DELETE", GetParam()), 0u) << type;
   }
   for (const char* type :
