@@ -169,23 +169,49 @@ GraphqlCalls GraphqlBatchOf(const Json& batch, const PersistedDocuments& persist
   return calls;
 }
 
-// The parameters of a target that a server may read a request from.
-std::expected<std::vector<std::pair<std::string_view, std::string>>, GraphqlRefusal>
-GraphqlParametersOf(std::string_view query) {
-  std::vector<std::pair<std::string_view, std::string>> known;
-  if (query.starts_with('?')) query.remove_prefix(1);
+using GraphqlParameters = std::vector<std::pair<std::string_view, std::string>>;
+
+std::expected<GraphqlParameters, GraphqlRefusal> GraphqlParametersIn(std::string_view query) {
+  GraphqlParameters known;
   for (auto& [name, value] : ParsePairs(query)) {
     if (const auto meant = NameMeant(NameIn::kForm, name); !meant.empty()) {
       return RefusedGraphql(TwoReadings(name, meant));
     }
     const auto* const found = std::ranges::find(kGraphqlNames, name);
     if (found == kGraphqlNames.end()) continue;
-    if (std::ranges::find(known, *found, &decltype(known)::value_type::first) != known.end()) {
+    if (std::ranges::find(known, *found, &GraphqlParameters::value_type::first) != known.end()) {
       return RefusedGraphql("the parameter " + name + " is there twice");
     }
     known.emplace_back(*found, std::move(value));
   }
   return known;
+}
+
+// The parameters of a target that a server may read a request from.
+std::expected<GraphqlParameters, GraphqlRefusal> GraphqlParametersOf(std::string_view query) {
+  if (query.starts_with('?')) query.remove_prefix(1);
+  auto known = GraphqlParametersIn(query);
+  if (!known || query.find(';') == std::string_view::npos) return known;
+  std::string split(query);
+  std::ranges::replace(split, ';', '&');
+  if (auto other = GraphqlParametersIn(split); !other || *other != *known) {
+    return RefusedGraphql("some servers split the target at ';' too: write it as %3B");
+  }
+  return known;
+}
+
+// Whether whatever reads as a charset in a content type in lower case is UTF-8. Some decode UTF-7,
+// in which plain letters are quotes and braces.
+bool IsInUtf8(std::string_view type) {
+  constexpr std::string_view kCharset = "charset";
+  static constexpr std::array<std::string_view, 4> kUtf8{"=utf-8", "=utf8", "=\"utf-8\"",
+                                                         "=\"utf8\""};
+  for (auto at = type.find(kCharset); at != type.npos; at = type.find(kCharset, at + 1)) {
+    std::string_view said = type.substr(at + kCharset.size());
+    said = TrimBlanks(said.substr(0, said.find(';')));
+    if (std::ranges::find(kUtf8, said) == kUtf8.end()) return false;
+  }
+  return true;
 }
 
 // nullopt: JSON; else the reason, or empty for application/graphql.
@@ -205,11 +231,7 @@ std::expected<bool, GraphqlRefusal> IsBareDocument(const Headers& headers) {
   if (media != "application/json" && media != "application/graphql") {
     return RefusedType("a GraphQL request is application/json or application/graphql");
   }
-  if (text.find("charset", semicolon) != std::string::npos &&
-      text.find("utf-8", semicolon) == std::string::npos &&
-      text.find("utf8", semicolon) == std::string::npos) {
-    return RefusedType("a GraphQL request is in UTF-8");
-  }
+  if (!IsInUtf8(text)) return RefusedType("a GraphQL request is in UTF-8");
   return media == "application/graphql";
 }
 

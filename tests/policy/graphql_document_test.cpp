@@ -176,6 +176,38 @@ TEST(GraphqlRequest, IsRefusedWhereServersDiffer) {
   EXPECT_EQ(PostRefusal("mutation { a }", "", {{"Content-Type", "application/graphql"}}), "");
 }
 
+TEST(GraphqlRequest, IsInNoCharsetInWhichPlainLettersAreQuotes) {
+  const std::string json = R"({"query":"{a} # +ACI-,+ACI-query+ACI-:+ACI-mutation+AHs-b+AH0-"})";
+  const std::string bare = "# +AAo-mutation { b(x: +ACIAIgAi-\n{a}\n# +ACIAIgAi-) }";
+  for (const char* const said :
+       {"charset=utf-7; x=utf-8", "charset=utf-7;utf8", "x=utf-8; charset=utf-7", "charset = utf-7",
+        "charset*=utf-8''utf-7", "charset*0=utf; charset*1=-7", "charset=\"utf-7\"; a=\"utf-8\"",
+        "charset=utf-8; charset=utf-7", "charset=utf-80"}) {
+    for (const auto& [media, body] :
+         {std::pair("application/json; ", json), std::pair("application/graphql; ", bare)}) {
+      EXPECT_THAT(PostRefusal(body, "", {{"Content-Type", std::string(media) + said}}),
+                  HasSubstr("UTF-8"))
+          << media << said;
+    }
+  }
+  for (const char* const said : {"charset=utf-8", "Charset=\"UTF-8\"; a=b", "charset=utf8"}) {
+    EXPECT_EQ(PostRefusal(json, "", {{"Content-Type", std::string("application/json; ") + said}}),
+              "");
+  }
+}
+
+TEST(GraphqlRequest, HasNoParametersBehindSemicolons) {
+  const std::string body = R"({"query":"mutation($a: Int) { pay(amount: $a) }"})";
+  for (const char* const query : {"?x=1;query=%7Bb%7D", "?x;variables=%7B%22a%22%3A9%7D",
+                                  "?x=1;Variables[a]=9", "?;operationName=B"}) {
+    EXPECT_THAT(PostRefusal(body, query), HasSubstr("';'")) << query;
+  }
+  EXPECT_EQ(PostRefusal(body, "?a=b;c=d"), "");
+  EXPECT_FALSE(ReadGraphqlGet("?query=%7Ba%7D%23;query=mutation%7Bb%7D", {}));
+  EXPECT_FALSE(ReadGraphqlGet("?query=%7Ba%7D%23;b", {}));
+  EXPECT_TRUE(ReadGraphqlGet("?query=%7Ba%7D%23%3Bb&x=1;y=2", {}));
+}
+
 TEST(GraphqlRequest, ByGetOnlyAsks) {
   EXPECT_TRUE(ReadGraphqlGet("?query=%7Ba%7D&variables=%7B%7D", {}));
   EXPECT_TRUE(ReadGraphqlGet("", {})->empty());
