@@ -30,9 +30,11 @@ Headers UpstreamFields(const RequestContext& context, const std::string& key) {
   static constexpr std::size_t kMoreFields = 4;
   Headers fields;
   fields.reserve(context.request.headers.size() + kMoreFields);
+  const bool hides = HasSecrets(*context.backend, context.tool) || !context.backend->hidden.empty();
   for (const Header& field : context.request.headers) {
-    const bool is_dropped =
-        IsOwnField(field.first) || IsOwnCredential(*context.backend, context.tool, field.first);
+    const bool is_dropped = IsOwnField(field.first) ||
+                            IsOwnCredential(*context.backend, context.tool, field.first) ||
+                            (hides && AsksForCharset(field.first, field.second));
     if (!is_dropped) fields.push_back(field);
   }
   if (IsLoggedOnly(context)) return fields;

@@ -1,5 +1,6 @@
 #include "filters/credentials/credential_upstream.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -164,11 +165,44 @@ Task<Result<Answer>> CredentialConnection::Exchange(const HttpRequest& request, 
   co_return answer;
 }
 
+// As the field has it: what follows a scheme may be secret in another form.
+void AddValues(const SecretHeader& secret, const SpentSecrets& spent,
+               std::vector<std::string>& values) {
+  const bool is_basic = EqualsIgnoreCase(TrimBlanks(secret.prefix), "Basic");
+  for (std::string& value : spent.Of(secret.token ? NameOfToken(*secret.token) : secret.file)) {
+    if (is_basic) values.push_back(secret.prefix + value);
+    values.push_back(std::move(value));
+  }
+}
+
 }  // namespace
+
+EchoScrubber CredentialUpstream::ScrubberOf(const Backend& backend) {
+  std::vector<std::string> values;
+  for (const SecretHeader& secret : backend.secrets) AddValues(secret, spent_, values);
+  for (const SecretHeader& secret : backend.hidden) {
+    // One that cannot be read is not sent, either.
+    const bool is_known = std::ranges::find(backend.secrets, secret.file, &SecretHeader::file) !=
+                          backend.secrets.end();
+    if (!secret.token && !is_known) {
+      if (const auto value = read_secret_(secret.file)) spent_.Note(secret.file, *value);
+    }
+    AddValues(secret, spent_, values);
+  }
+  std::ranges::sort(values);
+  const auto repeated = std::ranges::unique(values);
+  values.erase(repeated.begin(), repeated.end());
+  auto& [known, scrubber] = scrubbers_[backend.name];
+  if (known != values) {
+    scrubber = EchoScrubber(values);
+    known = std::move(values);
+  }
+  return scrubber;
+}
 
 std::unique_ptr<UpstreamConnection> CredentialUpstream::Open(const Backend& backend) {
   auto plain = plain_.Open(backend);
-  if (backend.secrets.empty()) return plain;
+  if (backend.secrets.empty() && backend.hidden.empty()) return plain;
   return std::make_unique<CredentialConnection>(*this, std::move(plain),
                                                 std::make_shared<const Backend>(backend));
 }
@@ -176,13 +210,12 @@ std::unique_ptr<UpstreamConnection> CredentialUpstream::Open(const Backend& back
 std::unique_ptr<UpstreamConnection> CredentialUpstream::OpenForCall(
     std::shared_ptr<const Backend> backend) {
   auto plain = plain_.OpenForCall(backend);
-  if (backend->secrets.empty()) return plain;
+  if (backend->secrets.empty() && backend->hidden.empty()) return plain;
   return std::make_unique<CredentialConnection>(*this, std::move(plain), std::move(backend));
 }
 
 Task<Result<ReadCredentials>> CredentialUpstream::CredentialsFor(const Backend& backend) {
   ReadCredentials read;
-  std::vector<std::string> values;
   for (const SecretHeader& secret : backend.secrets) {
     auto value = secret.token ? co_await tokens_.Get(secret.token) : read_secret_(secret.file);
     if (!value || !IsFieldValue(*value)) {
@@ -193,9 +226,9 @@ Task<Result<ReadCredentials>> CredentialUpstream::CredentialsFor(const Backend& 
       co_return std::unexpected(Error(ErrorCode::kNotSent, kUnreadable, Delivery::kNotSent));
     }
     read.fields.emplace_back(secret.name, secret.prefix + *value);
-    values.push_back(std::move(*value));
+    if (!secret.token) spent_.Note(secret.file, *value);
   }
-  read.scrubber = EchoScrubber(std::move(values));
+  read.scrubber = ScrubberOf(backend);
   // What is encoded cannot be looked into.
   read.fields.emplace_back("Accept-Encoding", "identity");
   co_return read;

@@ -2,7 +2,11 @@
 // its answers: nobody above it ever has them.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "filters/credentials/credentials.h"
 #include "filters/credentials/token_source.h"
@@ -24,6 +28,7 @@ class CredentialUpstream final : public Upstream {
                      Executor& executor, const Clock& clock)
       : plain_(plain),
         read_secret_(std::move(read_secret)),
+        spent_(tokens.spent()),
         tokens_({plain, tokens, executor, clock, read_secret_}) {}
 
   std::unique_ptr<UpstreamConnection> Open(const Backend& backend) override;
@@ -34,8 +39,14 @@ class CredentialUpstream final : public Upstream {
   Task<Result<ReadCredentials>> CredentialsFor(const Backend& backend);
 
  private:
+  // What takes out all that the backend was or may be sent.
+  EchoScrubber ScrubberOf(const Backend& backend);
+
   Upstream& plain_;
   const ReadSecret read_secret_;
+  SpentSecrets& spent_;
+  // The last one of each backend: it takes longer to make than to compare.
+  std::map<std::string, std::pair<std::vector<std::string>, EchoScrubber>> scrubbers_;
   TokenSource tokens_;
 };
 

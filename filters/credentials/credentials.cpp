@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "policy/model/method_override.h"
+
 namespace recourse {
 namespace {
 
@@ -37,6 +39,11 @@ bool IsOwnCredential(const Backend& backend, const Tool* tool, std::string_view 
   };
   return std::ranges::any_of(backend.secrets, has_name) ||
          (tool != nullptr && std::ranges::any_of(tool->secrets, has_name));
+}
+
+bool AsksForCharset(std::string_view name, std::string_view value) {
+  return EqualsIgnoreCase(name, "Accept-Charset") ||
+         (EqualsIgnoreCase(name, "Accept") && !IsUtf8Form(value));
 }
 
 }  // namespace recourse

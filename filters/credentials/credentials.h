@@ -30,4 +30,8 @@ struct ReadCredentials {
 // or those of the tool, which may be null.
 bool IsOwnCredential(const Backend& backend, const Tool* tool, std::string_view name);
 
+// Whether a field of a request asks for an answer in another charset than UTF-8, in which nobody
+// finds a credential.
+bool AsksForCharset(std::string_view name, std::string_view value);
+
 }  // namespace recourse

@@ -4,6 +4,8 @@
 #include <charconv>
 #include <utility>
 
+#include "filters/credentials/secret_forms.h"
+
 namespace recourse {
 
 namespace {
@@ -12,25 +14,50 @@ namespace {
 constexpr std::size_t kBackslashesMax = 8, kPercentsMax = 4;
 constexpr std::size_t kCutOff = std::string_view::npos;  // the text ends before that is known
 
+char Lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; }
+bool IsSameLetter(char a, char b) { return Lower(a) == Lower(b); }
+
 // How many bytes stand at the beginning of `text` for the character; 0: something else.
-std::size_t AsHex(std::string_view text, std::size_t begin, std::size_t digits, char wanted) {
-  const std::string_view hex = text.substr(std::min(begin, text.size()), digits);
+std::size_t AsDigits(std::string_view text, std::size_t begin, std::size_t digits, char wanted,
+                     int base) {
+  const std::string_view said = text.substr(std::min(begin, text.size()), digits);
   unsigned value = 0;
-  const auto [end, error] = std::from_chars(hex.data(), hex.data() + hex.size(), value, 16);
-  if (!hex.empty() && (error != std::errc() || end != hex.data() + hex.size())) return 0;
-  if (hex.size() < digits) return kCutOff;
-  return value == static_cast<unsigned char>(wanted) ? begin + digits : 0;
+  const auto [end, error] = std::from_chars(said.data(), said.data() + said.size(), value, base);
+  if (!said.empty() && (error != std::errc() || end != said.data() + said.size())) return 0;
+  if (said.size() < digits) return kCutOff;
+  return value < 0x80 && IsSameLetter(static_cast<char>(value), wanted) ? begin + digits : 0;
+}
+std::size_t AsHex(std::string_view text, std::size_t begin, std::size_t digits, char wanted) {
+  return AsDigits(text, begin, digits, wanted, 16);
 }
 
-// \/ \" \u002f, also in a text within a text.
+// u{2f}, behind its backslash.
+std::size_t AsBraced(std::string_view text, std::size_t begin, char wanted) {
+  constexpr std::size_t kDigitsMax = 6;
+  const std::string_view rest = text.substr(std::min(begin, text.size()), kDigitsMax + 1);
+  const auto close = rest.find('}');
+  if (close == std::string_view::npos) return rest.size() > kDigitsMax ? 0 : kCutOff;
+  const std::size_t size = close == 0 ? 0 : AsHex(rest, 0, close, wanted);
+  return size == 0 ? 0 : begin + close + 1;
+}
+
+// \/ \" \u002f \x2f \u{2f} \057, also in a text within a text.
 std::size_t AsJsonEscape(std::string_view text, char wanted) {
   const std::size_t slashes = std::min(text.find_first_not_of('\\'), text.size());
   if (slashes > kBackslashesMax) return 0;
   if (slashes == text.size()) return kCutOff;
-  if (text[slashes] == 'u') {
-    constexpr std::size_t kDigits = 4;
-    if (const auto size = AsHex(text, slashes + 1, kDigits, wanted); size != 0) return size;
+  const char kind = text[slashes];
+  std::size_t size = 0;
+  if (kind == 'u' && slashes + 1 < text.size() && text[slashes + 1] == '{') {
+    size = AsBraced(text, slashes + 2, wanted);
+  } else if (kind == 'u') {
+    size = AsHex(text, slashes + 1, 4, wanted);
+  } else if (kind == 'x') {
+    size = AsHex(text, slashes + 1, 2, wanted);
+  } else if (kind >= '0' && kind <= '7') {
+    size = AsDigits(text, slashes, 3, wanted, 8);
   }
+  if (size != 0) return size;
   const bool is_plain = std::string_view("/\"'").contains(wanted);
   return is_plain && text[slashes] == wanted ? slashes + 1 : 0;
 }
@@ -50,7 +77,9 @@ std::size_t AsUrlEscape(std::string_view text, char wanted) {
 std::size_t AsEntity(std::string_view text, char wanted) {
   constexpr std::size_t kNameMax = 10;
   static constexpr std::pair<std::string_view, char> kNames[] = {
-      {"amp", '&'}, {"lt", '<'}, {"gt", '>'}, {"quot", '"'}, {"apos", '\''}};
+      {"amp", '&'},   {"lt", '<'},     {"gt", '>'},     {"quot", '"'},   {"apos", '\''},
+      {"sol", '/'},   {"plus", '+'},   {"equals", '='}, {"lowbar", '_'}, {"period", '.'},
+      {"colon", ':'}, {"hyphen", '-'}, {"dash", '-'},   {"comma", ','},  {"semi", ';'}};
   const std::size_t end = text.substr(0, kNameMax).find(';');
   if (end == std::string_view::npos) return text.size() < kNameMax ? kCutOff : 0;
   std::string_view name = text.substr(1, end - 1);
@@ -63,8 +92,10 @@ std::size_t AsEntity(std::string_view text, char wanted) {
   if (is_hex) name.remove_prefix(1);
   unsigned value = 0;
   (void)std::from_chars(name.data(), name.data() + name.size(), value, is_hex ? 16 : 10);
-  return value == static_cast<unsigned char>(wanted) ? end + 1 : 0;
+  return value < 0x80 && IsSameLetter(static_cast<char>(value), wanted) ? end + 1 : 0;
 }
+
+bool BeginsEscape(char c) { return c == '\\' || c == '%' || c == '&'; }
 
 std::size_t AsEscape(std::string_view text, char wanted) {
   switch (text.front()) {
@@ -87,7 +118,7 @@ std::size_t SizeOf(std::string_view secret, std::string_view text) {
   while (!secret.empty()) {
     if (at == text.size()) return kCutOff;
     const std::size_t size = AsEscape(text.substr(at), secret.front());
-    const bool is_plain = text[at] == secret.front();
+    const bool is_plain = IsSameLetter(text[at], secret.front());
     secret.remove_prefix(1);
     if (is_plain && size != 0) {  // one or the other: what comes next tells
       const std::size_t plain = SizeOf(secret, text.substr(at + 1));
@@ -103,22 +134,37 @@ std::size_t SizeOf(std::string_view secret, std::string_view text) {
 
 }  // namespace
 
-EchoScrubber::EchoScrubber(std::vector<std::string> secrets) {
-  for (std::string& secret : secrets) {
-    if (secret.size() < limits::kScrubbedBytesMin) continue;
-    for (const char first : {secret.front(), '\\', '%', '&'}) {
-      begins_[static_cast<unsigned char>(first)] = true;
+EchoScrubber::EchoScrubber(const std::vector<std::string>& values) {
+  auto known = std::make_shared<Known>();
+  for (const std::string& value : values) {
+    for (const std::string& secret : SecretsIn(value)) {
+      for (std::string& form : FormsOfSecret(secret)) {
+        if (std::ranges::find(known->forms, form) != known->forms.end()) continue;
+        known->forms.push_back(std::move(form));
+      }
     }
-    secrets_.push_back(std::move(secret));
   }
+  for (int byte = 0; byte < 128; ++byte) {
+    const char c = static_cast<char>(byte);
+    known->begins[static_cast<std::size_t>(byte)] =
+        !known->forms.empty() &&
+        (BeginsEscape(c) || std::ranges::any_of(known->forms, [c](const std::string& form) {
+           return IsSameLetter(form.front(), c);
+         }));
+  }
+  for (const std::string& form : known->forms) {
+    known->begins[static_cast<unsigned char>(form.front())] = true;
+  }
+  known_ = std::move(known);
 }
 
 EchoScrubber::Found EchoScrubber::FindNext(std::string_view text, std::size_t from,
                                            bool ends) const {
   for (std::size_t at = from; at < text.size(); ++at) {
-    if (!begins_[static_cast<unsigned char>(text[at])]) continue;
+    if (!known_->begins[static_cast<unsigned char>(text[at])]) continue;
     std::size_t longest = 0;
-    for (const std::string& secret : secrets_) {
+    for (const std::string& secret : known_->forms) {
+      if (!BeginsEscape(text[at]) && !IsSameLetter(text[at], secret.front())) continue;
       const std::size_t size = SizeOf(secret, text.substr(at));
       if (size == kCutOff && !ends) return {at, 0};
       if (size < kNo) longest = std::max(longest, size);
@@ -129,6 +175,7 @@ EchoScrubber::Found EchoScrubber::FindNext(std::string_view text, std::size_t fr
 }
 
 std::size_t EchoScrubber::Clean(std::span<char> text, bool ends) const {
+  if (is_idle()) return 0;
   const std::string_view view(text.data(), text.size());
   Found one = FindNext(view, 0, ends);
   for (; one.size != 0; one = FindNext(view, one.at + one.size, ends)) {
@@ -140,7 +187,10 @@ std::size_t EchoScrubber::Clean(std::span<char> text, bool ends) const {
 void EchoScrubber::Clean(HttpResponse& response) const {
   if (is_idle()) return;
   (void)Clean(response.reason, /*ends=*/true);
-  for (auto& [name, value] : response.headers) (void)Clean(value, /*ends=*/true);
+  for (auto& [name, value] : response.headers) {
+    (void)Clean(name, /*ends=*/true);
+    (void)Clean(value, /*ends=*/true);
+  }
   (void)Clean(response.body, /*ends=*/true);
 }
 

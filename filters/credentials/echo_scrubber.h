@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,19 +13,15 @@
 
 namespace recourse {
 
-namespace limits {
-// What is shorter stands in answers by chance.
-inline constexpr std::size_t kScrubbedBytesMin = 8;
-}  // namespace limits
-
-// Each occurrence becomes as many asterisks, so that no length changes; also those of which a JSON
-// writer, a url or a page has escaped some characters.
+// Each occurrence becomes as many asterisks, so that no length changes; also those in another case,
+// or of which a JSON writer, a url or a page has escaped some characters. A copy costs little.
 class EchoScrubber {
  public:
   EchoScrubber() = default;
-  explicit EchoScrubber(std::vector<std::string> secrets);
+  // The values of fields.
+  explicit EchoScrubber(const std::vector<std::string>& values);
 
-  bool is_idle() const { return secrets_.empty(); }
+  bool is_idle() const { return !known_ || known_->forms.empty(); }
   // How much of the end of the text may go on as one of them; `ends`: nothing does.
   std::size_t Clean(std::span<char> text, bool ends) const;
   void Clean(HttpResponse& response) const;
@@ -41,9 +38,13 @@ class EchoScrubber {
   // where one may begin that goes on behind the text, or which is its end.
   Found FindNext(std::string_view text, std::size_t from, bool ends) const;
 
-  std::vector<std::string> secrets_;
-  std::array<bool, 256> begins_{};  // the bytes with which one may begin
-  std::string held_;                // what may be the beginning of one
+  struct Known {
+    std::vector<std::string> forms;
+    std::array<bool, 256> begins{};  // the bytes with which one may begin
+  };
+
+  std::shared_ptr<const Known> known_;  // null: nothing
+  std::string held_;                    // what may be the beginning of one
   std::string out_;
 };
 

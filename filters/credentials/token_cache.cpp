@@ -95,6 +95,7 @@ void TokenCache::Put(const std::string& name,
   Entry& entry = entries_[name];
   entry.is_fetching = false;
   if (fetched) {
+    spent_.Note(name, fetched->text);
     entry.token = fetched->text;
     entry.ends_at = now + fetched->life;
     entry.renew_at = entry.ends_at - std::max(fetched->life / 10, kRenewEarly);

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "filters/credentials/spent_secrets.h"
 #include "policy/model/policy.h"
 #include "proxy/base/clock.h"
 #include "proxy/base/executor.h"
@@ -58,6 +59,9 @@ class TokenCache {
   void Put(const std::string& name, const std::expected<FetchedToken, std::string>& fetched,
            MonoTime now);
 
+  // Tokens by the names of their rules, and what files have held.
+  SpentSecrets& spent() { return spent_; }
+
  private:
   struct Entry {
     std::string token;
@@ -69,6 +73,7 @@ class TokenCache {
     std::vector<std::pair<Executor*, Told>> waiting;
   };
 
+  SpentSecrets spent_;
   std::mutex mutex_;
   std::map<std::string, Entry> entries_;
 };

@@ -291,6 +291,25 @@ Tool ReadTool(MapReader& map, PolicyBuilder& draft) {
   return tool;
 }
 
+void HideCredentials(Policy& policy) {
+  for (const Tool& tool : policy.tools) {
+    if (tool.backend >= policy.backends.size()) continue;
+    std::vector<SecretHeader>& hidden = policy.backends[tool.backend].hidden;
+    const auto hide = [&hidden](const std::vector<SecretHeader>& secrets) {
+      for (const SecretHeader& secret : secrets) {
+        const bool is_known = std::ranges::any_of(hidden, [&](const SecretHeader& one) {
+          return !secret.token && one.file == secret.file && one.prefix == secret.prefix;
+        });
+        if (!is_known) hidden.push_back(secret);
+      }
+    };
+    hide(policy.backends[tool.backend].secrets);
+    hide(tool.secrets);
+    for (const UndoRule* const undo : UndosOf(tool)) hide(undo->secrets);
+    if (tool.approval) hide(tool.approval->secrets);
+  }
+}
+
 }  // namespace
 
 void LoadTools(const YamlNode& section, PolicyBuilder& draft) {
@@ -318,6 +337,7 @@ void LoadTools(const YamlNode& section, PolicyBuilder& draft) {
     draft.tool_nodes.push_back(&member.value);
     draft.tool_places.push_back(member.name_place);
   }
+  HideCredentials(draft.policy);
 }
 
 }  // namespace recourse

@@ -197,6 +197,8 @@ struct Backend {
   AddressRules addresses;  // that the host may lead to, checked at every connection
   // In every request, in place of such fields of the agent's; no answer shows them.
   std::vector<SecretHeader> secrets;
+  // Those of its tools, their undos and approvals: its answers show none of these, either.
+  std::vector<SecretHeader> hidden;
   std::string tls_ca_file, tls_client_cert, tls_client_key;
   std::string tls_server_name;  // empty: host
   // Made from the words above before the policy is run (TlsClients); null for http. A copy of the

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "filters/credentials/credentials.h"
 #include "proxy/base/log/log.h"
 #include "proxy/exchange/observation.h"
 #include "proxy/exchange/tunnel.h"
@@ -44,11 +45,13 @@ Task<Result<void>> TakeCredentials(ReadState& read) {
   Head& head = read.request.head;
   for (std::size_t i = 0; i < head.field_count; ++i) {
     Field& field = head.fields[i];
-    // What an extension of WebSocket compresses cannot be looked through, nor can a part of an
-    // answer, which may hold a part of an echo; a server may send the whole (RFC 9110 14.2).
+    // What an extension of WebSocket compresses cannot be looked through, nor can other charsets,
+    // nor a part of an answer, which may hold a part of an echo; a server may send the whole (RFC
+    // 9110 14.2).
     field.hop = field.hop || FindHeader(read.own.fields, field.name) != nullptr ||
                 EqualsIgnoreCase(field.name, "sec-websocket-extensions") ||
-                EqualsIgnoreCase(field.name, "range") || EqualsIgnoreCase(field.name, "if-range");
+                AsksForCharset(field.name, field.value) || EqualsIgnoreCase(field.name, "range") ||
+                EqualsIgnoreCase(field.name, "if-range");
   }
   co_return Result<void>();
 }

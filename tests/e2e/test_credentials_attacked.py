@@ -2,8 +2,10 @@
 every form that an answer has, and sends fields of its own in their place."""
 
 import base64
+import contextlib
 import html
 import json
+import re
 import secrets
 import urllib.parse
 from concurrent.futures import ThreadPoolExecutor
@@ -11,8 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from support import rawhttp
+from support.approvals import Staffed
 from support.double import ServedPort
-from support.recourse import Recourse
+from support.waiting import wait_until
 
 SECRET = "canary/first+01&23=\"45'67<89=="
 POLICY = """\
@@ -23,8 +26,15 @@ backends:
     hosts: [ shop.test ]
     timeout: 600s
     credentials: {{ X-Api-Key: {{ file: {secret} }} }}
+  token: {{ url: "{url}", hosts: [ token.test ], credentials: {{ X-Api-Key: {{ file: {whole} }} }} }}
+  bank: {{ url: "{url}", hosts: [ bank.test ] }}
 tools:
   orders.create: {{ match: "POST shop /{{show}}", effect: write, undo: none, reason: a test }}
+  bank.pay:
+    match: "POST bank /{{show}}"
+    effect: write
+    undo: {{ request: "DELETE /{{path.show}}", credentials: {{ X-Api-Key: {{ file: {secret} }} }} }}
+    approval: {{ by: [ finance ], hold: 0s, credentials: {{ X-Api-Key: {{ file: {secret} }} }} }}
 """
 AGENT = {"X-Agent": "agents-own"}
 
@@ -69,6 +79,12 @@ SHOWS = {
     "unknown": lambda key: plain(key, b"Content-Encoding: zz\r\n"),
     "identity": lambda key: plain(key, b"Content-Encoding: identity\r\n"),
     "events": lambda key: chunked(b"data: ", key, b"\n\n"),
+    "base64": lambda key: plain(base64.b64encode(b"key=" + key + b";")),
+    "hex": lambda key: plain(key.hex().encode()),
+    "wide": lambda key: plain(key.decode().encode("utf-16")),
+    "upper": lambda key: plain(key.upper()),
+    "script": lambda key: plain(key.replace(b"/", b"\\x2f").replace(b"+", b"\\053")),
+    "last": lambda key: plain(key.split(b" ")[-1]),
 }  # fmt: skip
 
 
@@ -114,8 +130,10 @@ def proxy(shop, tmp_path_factory):
     directory = tmp_path_factory.mktemp("attacked")
     file = directory / "key"
     file.write_text(SECRET + "\n")
-    policy = POLICY.format(url=shop.url, secret=file)
-    with Recourse(directory / "recourse", policy) as running:
+    whole = directory / "whole"
+    whole.write_text(f"Bearer {SECRET}\n")
+    policy = POLICY.format(url=shop.url, secret=file, whole=whole)
+    with Staffed(directory / "recourse", policy) as running:
         yield running
         assert running.verify()["ok"]
         shown = running.stdout() + running.stderr()
@@ -129,6 +147,13 @@ def readings(data):
     """What whoever reads it may make of the bytes."""
     text = data.decode("latin-1")
     yield text
+    yield text.replace("\0", "")
+    yield text.replace("\\x2f", "/").replace("\\053", "+")
+    for word in re.findall(r"[\w+/=]{16,}", text):
+        with contextlib.suppress(ValueError):
+            yield base64.b64decode(word, validate=True).decode("latin-1")
+        with contextlib.suppress(ValueError):
+            yield bytes.fromhex(word).decode("latin-1")
     for _ in range(3):
         text = html.unescape(urllib.parse.unquote(text.replace("\\/", "/").replace("\\\\", "\\")))
         text = text.replace('\\"', '"').replace("\\'", "'")
@@ -144,10 +169,11 @@ def shows_it(data):
     return any(part in one.lower() for one in readings(data))
 
 
-def ask(proxy, method, path, fields=AGENT, body=b""):
+def ask(proxy, method, path, fields=AGENT, body=b"", host="shop.test", trace=None):
     with rawhttp.Connection(proxy.port) as connection:
-        pairs = {**fields, **rawhttp.traced(secrets.token_hex(16)), "Connection": "close"}
-        connection.send(rawhttp.render(method, path, "shop.test", pairs, body))
+        traced = rawhttp.traced(trace or secrets.token_hex(16))
+        pairs = {**fields, **traced, "Connection": "close"}
+        connection.send(rawhttp.render(method, path, host, pairs, body))
         while connection.fill():
             pass
         return connection.buffer
@@ -160,6 +186,36 @@ def test_no_form_of_an_answer_shows_it(proxy, shop, method, path):
     got = ask(proxy, method, f"/{path}", body=b"{}" if method == "POST" else b"")
     assert SECRET.encode() in shop.heads[sent], "the backend has got it"
     assert got.startswith(b"HTTP/1.1 ") and not shows_it(got), got
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize("path", ["body", "last", "base64"])
+def test_nor_what_follows_its_scheme(proxy, method, path):
+    got = ask(proxy, method, f"/{path}", body=b"{}" if method == "POST" else b"", host="token.test")
+    assert b" 200 " in got and not shows_it(got), got
+
+
+def test_nor_does_an_answer_to_what_was_approved_or_undone(proxy, shop):
+    trace = secrets.token_hex(16)
+    for path in ("body", "json"):
+        assert b" 202 " in ask(proxy, "POST", f"/{path}", body=b"{}", host="bank.test", trace=trace)
+    for waiting in proxy.waiting():
+        assert proxy.approve(waiting["operation"])[0] == 200
+        wait_until(lambda one=waiting: proxy.shown(one["operation"])["status"] == "finished")
+    for path in ("body", "json"):
+        got = ask(proxy, "POST", f"/{path}", body=b"{}", host="bank.test", trace=trace)
+        assert b" 200 " in got and not shows_it(got), got
+    assert proxy.cli("flows", "cancel", trace, "--reason", "a test").returncode == 0
+    wait_until(lambda: proxy.admin("GET", f"/flows/{trace}")["phase"] == "UNDONE")
+    assert SECRET.encode() in shop.heads[-1] and b"DELETE" in shop.heads[-1]
+    assert not shows_it(json.dumps(proxy.admin("GET", f"/flows/{trace}")).encode())
+
+
+def test_no_other_charset_is_asked_for(proxy, shop):
+    fields = {**AGENT, "Accept": "text/plain;charset=ibm037", "Accept-Charset": "utf-16"}
+    for method in ("GET", "POST"):
+        ask(proxy, method, "/json", fields, b"{}" if method == "POST" else b"")
+        assert b"charset" not in shop.heads[-1].lower()
 
 
 @pytest.mark.parametrize("name", ["Range", "rAnGe"])

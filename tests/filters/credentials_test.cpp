@@ -2,11 +2,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <expected>
 #include <string>
 #include <vector>
 
 #include "filters/credentials/credential_upstream.h"
 #include "filters/credentials/frame_scrubber.h"
+#include "proxy/base/crypto/hash.h"
 #include "tests/support/scripted_upstream.h"
 #include "tests/support/test_loop.h"
 
@@ -77,6 +80,84 @@ TEST(EchoScrubberTest, KnowsItInWhateverIsEscapedOfIt) {
     (void)EchoScrubber({secret}).Clean(text, true);
     EXPECT_EQ(text, other);
   }
+}
+
+// What is left of the text in which the secret stood as `shown`, in pieces of every size.
+void ExpectBlanked(const std::string& secret, const std::string& shown) {
+  const std::string text = "a " + shown + " z",
+                    clean = "a " + std::string(shown.size(), '*') + " z";
+  for (std::size_t size = 1; size <= text.size(); ++size) {
+    EchoScrubber scrubber({secret});
+    std::string out;
+    for (std::size_t at = 0; at < text.size(); at += size) {
+      out += scrubber.Take(std::string_view(text).substr(at, size), at + size >= text.size());
+    }
+    EXPECT_EQ(out, clean) << shown << ' ' << size;
+  }
+}
+
+TEST(EchoScrubberTest, KnowsItInAnotherCaseCharsetAndCoding) {
+  const std::string secret = "Canary/01+23=";
+  using namespace std::string_literals;
+  for (const std::string& shown : {"CANARY/01+23="s, "canary/01+23="s, R"(Canary\x2f01\x2B23\x3d)"s,
+                                   R"(Canary\05701\05323\075)"s, R"(Canary\u{2f}01\u{002b}23=)"s,
+                                   "Canary&sol;01&plus;23&equals;"s, "43616e6172792f30312b32333d"s,
+                                   "43616E6172792F30312B32333D"s,
+                                   "C\0a\0n\0a\0r\0y\0/\0"
+                                   "0\0"
+                                   "1\0+\0"
+                                   "2\0"
+                                   "3\0="s,
+                                   "C\0\0\0a\0\0\0n\0\0\0a\0\0\0r\0\0\0y\0\0\0/\0\0\0"
+                                   "0\0\0\0"
+                                   "1\0\0\0+\0\0\0"
+                                   "2\0\0\0"
+                                   "3\0\0\0="s}) {
+    ExpectBlanked(secret, shown);
+  }
+}
+
+TEST(EchoScrubberTest, KnowsItInBase64WhereverItStandsThere) {
+  const std::string secret = "canary?>~0123456789";
+  for (const std::string before : {"", "k", "ke", "key=", "Authorization: Bearer "}) {
+    for (const std::string after : {"", ";", "\r\n", " and more"}) {
+      std::string text = ToBase64(before + secret + after);
+      for (const bool is_for_urls : {false, true}) {
+        if (is_for_urls) std::ranges::replace(text, '+', '-');
+        if (is_for_urls) std::ranges::replace(text, '/', '_');
+        std::string clean = text;
+        (void)EchoScrubber({secret}).Clean(clean, true);
+        // A character at each end is made of its neighbours, too.
+        EXPECT_GE(std::ranges::count(clean, '*'), static_cast<std::ptrdiff_t>(secret.size()));
+        EXPECT_EQ(clean.size(), text.size());
+      }
+    }
+  }
+}
+
+TEST(EchoScrubberTest, KnowsWhatOfAFieldIsSecretByItself) {
+  const auto shows = [](const std::string& value, std::string text) {
+    const std::string before = text;
+    (void)EchoScrubber({value}).Clean(text, true);
+    return text == before;
+  };
+  EXPECT_FALSE(shows("Bearer canary-0123", "token canary-0123 is bad"));
+  EXPECT_FALSE(shows("canary-0123", "token canary-0123 is bad"));
+  EXPECT_FALSE(shows("sid=canary-0123; theme=\"long-canary\"", "canary-0123"));
+  EXPECT_FALSE(shows("sid=canary-0123; theme=\"long-canary\"", "long-canary"));
+  EXPECT_FALSE(shows("Basic " + ToBase64("user:canary-0123"), "no user with canary-0123"));
+  EXPECT_FALSE(shows("Basic " + ToBase64("u:canary-01"), ToBase64("u:canary-01")));
+  EXPECT_FALSE(shows("Digest username=\"a\", response=\"canary-0123\"", "canary-0123"));
+  EXPECT_TRUE(shows("Negotiate canary-0123", "use Negotiate or username"));
+  EXPECT_TRUE(shows("session-id=canary-0123", "your session-id"));
+  EXPECT_TRUE(shows("canary-0123==", "==0123"));
+}
+
+TEST(EchoScrubberTest, NamesOfFieldsShowNothingEither) {
+  HttpResponse answer{200, "canary-0123456789", {{"X-canary-0123456789", "a"}}, "{}"};
+  EchoScrubber({std::string(kSecret)}).Clean(answer);
+  EXPECT_EQ(answer.headers.front().first, "X-*****************");
+  EXPECT_EQ(answer.reason, "*****************");
 }
 
 TEST(EchoScrubberTest, TheLongestOfSeveralIsBlankedWhole) {
@@ -278,6 +359,46 @@ TEST(TokenTest, ManyCallsShareOneAndItIsRenewedBeforeItsEnd) {
   EXPECT_EQ(tokens.Ask(5), std::vector<std::string>(5, "Bearer first")) << "it holds meanwhile";
   EXPECT_EQ(tokens.asked, 2);
   EXPECT_EQ(tokens.Ask(1), std::vector<std::string>{"Bearer second"});
+}
+
+Task<void> CleanFor(CredentialUpstream& credentialed, const Backend& backend,
+                    const std::string& content, std::string& text) {
+  const auto read = co_await credentialed.CredentialsFor(backend);
+  EXPECT_EQ(*FindHeader(read->fields, "X-Api-Key"), content);
+  EXPECT_EQ(FindHeader(read->fields, "Authorization"), nullptr);
+  (void)read->scrubber.Clean(text, true);
+}
+
+TEST(CredentialUpstreamTest, WhatToolsHaveAndWhatWasSentBeforeIsTakenOutToo) {
+  TestLoop loop;
+  ScriptedUpstream upstream{loop};
+  TokenCache cache;
+  std::string content = "first-0123456789";
+  const auto read_secret = [&](const std::string& file) -> std::expected<std::string, std::string> {
+    if (file == "/none") return std::unexpected(std::string("there is none"));
+    return file == "/own" ? content : "approvals-0123456789";
+  };
+  CredentialUpstream credentialed{upstream, read_secret, cache, loop.executor(), loop.clock()};
+  Backend backend;
+  backend.secrets = {{"X-Api-Key", "/own"}};
+  backend.hidden = {{"Authorization", "/approval", "Bearer "}, {"Authorization", "/none"}};
+  const auto shown = [&] {
+    std::string text = "first-0123456789 later-0123456789 approvals-0123456789";
+    loop.Start(CleanFor(credentialed, backend, content, text));
+    loop.RunFor(Millis(1));
+    return text;
+  };
+  EXPECT_EQ(shown(), "**************** later-0123456789 ********************");
+  content = "later-0123456789";
+  EXPECT_EQ(shown(), "**************** **************** ********************");
+}
+
+TEST(OwnCredentialTest, NoAnswerIsAskedForInAnotherCharset) {
+  EXPECT_TRUE(AsksForCharset("accept-charset", "utf-16"));
+  EXPECT_TRUE(AsksForCharset("Accept", "text/plain;charset=ibm037, */*"));
+  EXPECT_FALSE(AsksForCharset("Accept", "application/json; charset=utf-8"));
+  EXPECT_FALSE(AsksForCharset("Accept", "application/json"));
+  EXPECT_FALSE(AsksForCharset("X-Other", "charset=utf-16"));
 }
 
 TEST(TokenTest, AnEndpointThatFailsIsNotAskedByEveryCall) {
