@@ -11,6 +11,7 @@
 #include "policy/template/may_be_null.h"
 #include "policy/template/own_terms.h"
 #include "policy/undo/put_back.h"
+#include "proxy/base/json/json_span.h"
 #include "proxy/base/limits.h"
 
 namespace recourse {
@@ -32,9 +33,10 @@ std::string VersionIn(const BeforeRule& rule, const CallValues& places) {
 }
 
 // nullopt: a place that must be there is absent, or all of them are more than may be put into a
-// request.
+// request. `as_written` is the text of the body, if it is known: numbers are kept as they stand in
+// it.
 std::optional<Snapshot> Keep(const BeforeRule& rule, const CallValues& places,
-                             std::string_view& why) {
+                             std::string_view& why, std::string_view as_written = {}) {
   Snapshot state;
   std::size_t bytes = 0;
   for (const Selector& place : rule.keep) {
@@ -46,6 +48,8 @@ std::optional<Snapshot> Keep(const BeforeRule& rule, const CallValues& places,
     }
     std::string text;
     const bool fits = AppendJson(text, *value);
+    const auto span = as_written.empty() ? std::nullopt : FindJsonSpan(as_written, place.name);
+    if (fits && span) text = PlainJsonText(as_written.substr(span->at, span->size));
     bytes += text.size();
     if (!fits || bytes > limits::kRenderedRequestBytesMax) return std::nullopt;
     state.places.emplace_back(place.name, std::move(text));
@@ -93,8 +97,10 @@ std::expected<Snapshot, Unread> ReadSnapshot(const BeforeRule& rule, const Resul
   CallValues places;
   places.headers = &answer->response.headers;
   places.body = &*body;
+  const bool is_as_written = !answer->message && !IsEncoded(answer->response.headers);
   std::string_view absent;
-  auto state = Keep(rule, places, absent);
+  auto state = Keep(rule, places, absent,
+                    is_as_written ? std::string_view(answer->response.body) : std::string_view());
   if (state) return std::move(*state);
   return unread(absent.empty() ? fmt::format("what `keep` names is larger than {} KiB",
                                              limits::kRenderedRequestBytesMax / 1024)
@@ -138,6 +144,14 @@ Snapshot StateLeft(const Tool& tool, Snapshot planned, const CallValues& answere
     }
   }
   return planned;
+}
+
+std::string VersionTold(const BeforeRule& rule, const Answer& answer) {
+  const std::optional<Json> body = ReadAnswerBody(answer);
+  CallValues places;
+  places.headers = &answer.response.headers;
+  places.body = body ? &*body : nullptr;
+  return VersionIn(rule, places);
 }
 
 HttpRequest SnapshotRequest(const RenderedRequest& request, const Backend& backend) {

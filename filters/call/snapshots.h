@@ -31,6 +31,9 @@ Snapshot PlannedState(const Tool& tool, const Snapshot& before, std::string_view
 // its field what a query shows of it.
 Snapshot StateLeft(const Tool& tool, Snapshot planned, const CallValues& answered);
 
+// The version that an answer to a write tells of what that has left; empty: none.
+std::string VersionTold(const BeforeRule& rule, const Answer& answer);
+
 // The request as it is sent to the backend: nothing in between may answer it.
 HttpRequest SnapshotRequest(const RenderedRequest& request, const Backend& backend);
 

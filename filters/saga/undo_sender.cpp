@@ -283,7 +283,12 @@ Task<std::expected<Snapshot, Unread>> UndoSender::ReadState(const Tried& tried, 
 Task<std::optional<UndoVerdict>> UndoSender::Compare(const Tried& tried, int attempt,
                                                      bool is_resend, Headers& fields) {
   const auto now = co_await ReadState(tried, attempt);
-  auto verdict = JudgeState(tried.step, now, tried.shown, is_resend);
+  auto judged = now;
+  if (judged && moves_.LeadsTo(tried.step, judged->version)) {
+    judged->version = tried.step.state->ours.version;
+  }
+  auto verdict = JudgeState(tried.step, judged, tried.shown, is_resend);
+  if (verdict && verdict->found) verdict->found = *now;
   const auto& version = tried.tool->before->version;
   const bool is_tag = version && version->source == Selector::Source::kHeader &&
                       EqualsIgnoreCase(version->name, "ETag");
@@ -395,6 +400,9 @@ Task<UndoOutcome> UndoSender::Send(const Tried& tried, Begun begun) {
   }
   verdict = co_await ThenProbe(tried, std::move(verdict));
   if (MakesAgain(tried.step) && verdict.phase == Phase::kSucceeded) verdict.detail += kNewId;
+  if (tried.compares && verdict.phase == Phase::kSucceeded && answer) {
+    moves_.Note(tried.step, VersionTold(*tried.tool->before, *answer));
+  }
   co_return co_await Record(begun.event, Phase::kDispatching, tried, std::move(verdict),
                             std::move(answer));
 }

@@ -12,6 +12,7 @@
 #include "filters/credentials/credentials.h"
 #include "filters/ledger/ledger.h"
 #include "filters/outcome_resolver.h"
+#include "filters/saga/own_moves.h"
 #include "filters/saga/record_with_retry.h"
 #include "filters/saga/undo_plan.h"
 #include "filters/tracing.h"
@@ -99,6 +100,7 @@ class UndoSender {
                         const Result<Answer>& answer) const;
 
   const Parts parts_;
+  OwnMoves moves_;
 };
 
 }  // namespace recourse

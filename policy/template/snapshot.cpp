@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "proxy/base/json/json_span.h"
+
 namespace recourse {
 namespace {
 
@@ -24,6 +26,15 @@ std::optional<Json> KeptAt(const Snapshot& state, std::string_view pointer) {
     const auto value = ParseJson(text);
     const Json* const at = value ? AtPointer(*value, pointer.substr(place.size())) : nullptr;
     if (at != nullptr) return *at;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> KeptTextAt(const Snapshot& state, std::string_view pointer) {
+  for (const auto& [place, text] : state.places) {
+    if (!LiesIn(pointer, place)) continue;
+    const auto span = FindJsonSpan(text, pointer.substr(place.size()));
+    if (span) return text.substr(span->at, span->size);
   }
   return std::nullopt;
 }

@@ -20,6 +20,8 @@ struct Snapshot {
 
 // The value at `pointer`, which is a kept place or lies in one; nullopt: there is none.
 std::optional<Json> KeptAt(const Snapshot& state, std::string_view pointer);
+// The same as its JSON text, in which numbers are written as the backend wrote them.
+std::optional<std::string> KeptTextAt(const Snapshot& state, std::string_view pointer);
 
 // Whether all kept places have the same values, whatever order their members stand in.
 bool HaveSamePlaces(const Snapshot& a, const Snapshot& b);

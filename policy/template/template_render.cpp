@@ -55,12 +55,19 @@ bool IsOfState(const Selector& place) {
 constexpr std::string_view kWildcardInBody =
     "a value cannot stand in a body: wildcards are refused";
 
+// A number of a state is put back as the backend wrote it: to some 1.0 is no 1.
+std::optional<std::string> AsKept(const RequestTemplate::Piece& piece, const CallValues& values) {
+  const bool is_kept = piece.selector->source == Source::kBeforeBody && values.before != nullptr;
+  return is_kept ? KeptTextAt(*values.before, piece.selector->name) : std::nullopt;
+}
+
 // The value of one placeholder as text for a path, query or field.
 Result<std::string> TextOf(const RequestTemplate::Piece& piece, const CallValues& values) {
   const Result<Json> value = ValueOf(piece, values);
   if (!value) return std::unexpected(value.error());
   if (!value->is_scalar()) return Malformed("a value is an array or object where text is needed");
   std::string text = ScalarText(*value);
+  if (value->kind == Json::Kind::kNumber) text = AsKept(piece, values).value_or(text);
   if (text.empty()) return Malformed("a value is empty");
   if (text.size() > limits::kExternalRefBytesMax) return Malformed("a value is too long");
   if (!IsFieldValue(text) || text.find('\t') != std::string::npos) {
@@ -142,7 +149,11 @@ Result<void> AppendPlaceholder(std::string& out, const RequestTemplate::Piece& p
     return Malformed("a value is empty");
   }
   if (!IsOfState(*piece.selector) && HoldsWildcard(*value)) return Malformed(kWildcardInBody);
-  if (!AppendJson(out, *value)) return Malformed(kTooLarge);
+  if (const auto kept = AsKept(piece, values)) {
+    out += *kept;
+  } else if (!AppendJson(out, *value)) {
+    return Malformed(kTooLarge);
+  }
   return {};
 }
 

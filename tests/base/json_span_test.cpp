@@ -38,6 +38,12 @@ TEST(JsonSpanTest, NothingIsFoundWhereNothingIs) {
   }
 }
 
+TEST(JsonSpanTest, APlainTextKeepsItsNumbers) {
+  EXPECT_EQ(PlainJsonText(" { \"a\" : [ 1.0 , -0, 1e2 ,true ] ,\n\"b \\\" c\":\"\\u0041\\/\" } "),
+            R"({"a":[1.0,-0,1e2,true],"b \" c":"A/"})");
+  EXPECT_EQ(PlainJsonText("\"a b\""), "\"a b\"");
+}
+
 // The same places as the reader of values finds.
 TEST(JsonSpanTest, ItAgreesWithAtPointer) {
   constexpr std::string_view kText = R"({"a":[{"b":[[],{}]},{"c":{"d":"e"}}],"f":{"g":[0]}})";

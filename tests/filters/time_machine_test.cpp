@@ -68,6 +68,15 @@ class Tracker : public World {
     loop.RunFor(Millis(3'600'000));
     return ledger.NewestFlows(1)->back().phase;
   }
+  Step Change(const HttpRequest& request) {
+    const std::string* const wanted = FindHeader(request.headers, "If-Match");
+    if (wanted != nullptr && *wanted != Tag().front().second) return Respond(412, "{}");
+    overwrote = overwrote || is_theirs;
+    title = request.body.substr(9, request.body.size() - 10);
+    ++version;
+    if (lost > 0 && lost-- > 0) return CutAfterSend();
+    return Respond(200, R"({"title":)" + title + "}", Tag());
+  }
 
  private:
   Headers Tag() const {
@@ -79,15 +88,6 @@ class Tracker : public World {
     std::exchange(after_read, [] {})();
     return step;
   }
-  Step Change(const HttpRequest& request) {
-    const std::string* const wanted = FindHeader(request.headers, "If-Match");
-    if (wanted != nullptr && *wanted != Tag().front().second) return Respond(412, "{}");
-    overwrote = overwrote || is_theirs;
-    title = request.body.substr(9, request.body.size() - 10);
-    ++version;
-    if (lost > 0 && lost-- > 0) return CutAfterSend();
-    return Respond(200, R"({"title":)" + title + "}", Tag());
-  }
 };
 
 TEST(TimeMachineTest, WhatWasThereIsPutBack) {
@@ -98,6 +98,41 @@ TEST(TimeMachineTest, WhatWasThereIsPutBack) {
   EXPECT_EQ(world.Cancel(), FlowPhase::kUndone);
   EXPECT_EQ(world.title, "\"old\"");
   EXPECT_EQ(world.upstream.probes.size(), 2U);
+}
+
+// The newer one's undo has given it a version that nobody else has made.
+TEST(TimeMachineTest, TwoUpdatesOfOneFlowAreUndone) {
+  Tracker world;
+  for (const char* const value : {"\"one\"", "\"two\"", "\"three\""}) {
+    EXPECT_EQ(world.Update(value).status, 200);
+  }
+  EXPECT_EQ(world.Cancel(), FlowPhase::kUndone);
+  EXPECT_EQ(world.title, "\"old\"");
+}
+
+TEST(TimeMachineTest, AForeignChangeBetweenTwoUndosIsNotOverwritten) {
+  Tracker world;
+  EXPECT_EQ(world.Update("\"one\"").status, 200);
+  EXPECT_EQ(world.Update("\"two\"").status, 200);
+  int changes = 0;
+  world.upstream.decide = [&](const HttpRequest& request) {
+    Step step = world.Change(request);
+    // What is kept reads the same, and its version tells of something else.
+    if (++changes == 1) world.Foreign(world.title);
+    return step;
+  };
+  EXPECT_EQ(world.Cancel(), FlowPhase::kNeedsHuman);
+  EXPECT_EQ(world.title, "\"one\"");
+  EXPECT_FALSE(world.overwrote);
+}
+
+// To typed languages and stores of documents 1.0 is no 1.
+TEST(TimeMachineTest, NumbersGoBackAsTheyWereWritten) {
+  Tracker world;
+  world.title = R"([1.0, -0.0, 1E2 ,1.50,9007199254740993,{"a" : 0.10}, "\u00e9\/ x"])";
+  EXPECT_EQ(world.Update("7").status, 200);
+  EXPECT_EQ(world.Cancel(), FlowPhase::kUndone);
+  EXPECT_EQ(world.title, R"([1.0,-0.0,1E2,1.50,9007199254740993,{"a":0.10},"é/ x"])");
 }
 
 TEST(TimeMachineTest, ARepeatReadsNothing) {

@@ -105,6 +105,25 @@ std::optional<JsonSpan> FindJsonMember(std::string_view text, std::string_view p
   return JsonSpan{child.name, SkipValue(text, child.value) - child.name};
 }
 
+std::string PlainJsonText(std::string_view text) {
+  std::string plain;
+  plain.reserve(text.size());
+  for (std::size_t at = SkipSpace(text, 0); at < text.size(); at = SkipSpace(text, at)) {
+    if (text[at] != '"') {
+      plain.push_back(text[at++]);
+      continue;
+    }
+    const std::string_view quoted = text.substr(at, SkipString(text, at) - at);
+    at += quoted.size();
+    if (quoted.find('\\') == std::string_view::npos) {
+      plain += quoted;
+    } else if (const auto read = ParseJson(quoted)) {
+      AppendJsonString(plain, read->text);
+    }
+  }
+  return plain;
+}
+
 std::string MemberName(std::string_view token) {
   std::string name;
   for (std::size_t i = 0; i < token.size(); ++i) {

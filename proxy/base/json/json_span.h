@@ -25,4 +25,8 @@ std::string PointerToken(std::string_view name);
 // The other way round: of one token.
 std::string MemberName(std::string_view token);
 
+// The same JSON text without blanks and with texts escaped as AppendJsonString does; numbers stay
+// as they were written. ParseJson must have taken `text`.
+std::string PlainJsonText(std::string_view text);
+
 }  // namespace recourse
