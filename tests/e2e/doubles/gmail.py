@@ -1,6 +1,7 @@
 """Gmail v1 (npm @googleapis/gmail; developers.google.com/gmail/api/guides/drafts): no key, no
-etag; a draft that is sent is gone, and its message has another id; deletions are for good. What
-sending a draft a second time gives is not published: 404 here."""
+etag; a draft that is sent is gone, and its message has another id; deletions are for good; lists of
+messages are by label, with ids alone. What sending a draft a second time gives is not published:
+404 here."""
 
 from doubles.base import Case, Double, Kind, Refused, route
 
@@ -14,6 +15,7 @@ class Gmail(Double):
         for path, kind in (("drafts", "draft"), ("labels", "label"), ("settings/filters", "filter"))
     )
     volatile = ("id",)
+    page = 500
     too_many = (403, {"error": {"code": 403, "errors": [{"reason": "rateLimitExceeded"}]}}, {})
 
     def find(self, name):
@@ -47,6 +49,18 @@ class Gmail(Double):
     def insert(self, _):
         return self.message("insert")
 
+    @route(f"GET {ME}/messages")
+    def messages(self, call):
+        there = [{"id": thing["id"]} for _, thing in self.listed("message")
+                 if call.query["labelIds"] in thing["labelIds"]]  # fmt: skip
+        start = int(call.query.get("pageToken", 0))
+        answer = {"resultSizeEstimate": len(there)}
+        if there[start:]:
+            answer["messages"] = there[start : start + self.page]
+        if len(there) > start + self.page:
+            answer["nextPageToken"] = str(start + self.page)
+        return 200, answer
+
     @route(f"GET {ME}/messages/([^/]+)")
     def show(self, _, name):
         return 200, self.find(f"message {name}")
@@ -56,6 +70,7 @@ class Gmail(Double):
         message = self.find(f"message {name}")
         labels = [label for label in message["labelIds"] if label != "TRASH"]
         message["labelIds"] = [*labels, "TRASH"] if verb == "trash" else labels
+        self.old.discard(f"message {name}")
         self.happened(verb)
         return 200, message
 
@@ -92,7 +107,8 @@ CASES = [
     Case("gmail.draft.delete", f"DELETE {ME}/drafts/$id", given=a_draft,
          foreign=lambda double, names: double.make(
              f"draft {names['id']}", id=names["id"], message={"raw": "VGhlaXJz"})),
-    Case("gmail.message.trash", f"POST {ME}/messages/$id/trash", given=a_message,
+    Case("gmail.message.trash", f"POST {ME}/messages/$id/trash", given=a_message, lists=True,
+         lost_parks=True,
          foreign=lambda double, names: double.change(
              f"message {names['id']}", labelIds=["theirs"])),
     Case("gmail.message.delete", f"DELETE {ME}/messages/$id", given=a_message, undone=None),

@@ -7,8 +7,9 @@ stripe/_payment_intent.py):
 * other parameters, or another endpoint, under a key: 400, type idempotency_error.
 * a PaymentIntent that cannot be canceled: 400 payment_intent_unexpected_state, with the intent.
 * a charge without anything left to refund: 400 charge_already_refunded.
-* DELETE of a customer answers `deleted: true`; only drafts of invoices, and items that no final
-  invoice has, are deleted; a transfer is reversed up to its amount.
+* DELETE of a customer answers `deleted: true`, as a GET of it does afterwards; only drafts of
+  invoices, and items that no final invoice has, are deleted; a transfer is reversed up to its
+  amount.
 * objects show all their fields, empty ones as null; a change of one answers the whole.
 Not published, so offered in both ways: what a second DELETE of a customer answers."""
 
@@ -22,6 +23,7 @@ class Stripe(Double):
 
     def __init__(self):
         self.deleted_twice = 404  # or 200
+        self.deleted = set()  # customers
         super().__init__()
 
     def check(self, call):
@@ -117,6 +119,8 @@ class Stripe(Double):
     # Changes of what there is.
     @route("GET /v1/(?:payment_intents|customers|invoices|subscriptions)/([^/]+)")
     def show(self, _, name):
+        if name in self.deleted:
+            return 200, {"id": name, "object": "customer", "deleted": True}
         if name not in self.things:
             raise self.no(404, "resource_missing")
         return 200, self.things[name]
@@ -142,6 +146,7 @@ class Stripe(Double):
                 raise self.no(404, "resource_missing")
             return 200, {"id": name, "deleted": True}
         del self.things[name]
+        self.deleted.update([name] if kind == "customers" else [])
         self.happened(f"delete {kind}")
         return 200, {"id": name, "deleted": True}
 
