@@ -25,26 +25,34 @@ NewsForm FormOf(const FlowRules::Webhook& hook) {
 }  // namespace
 
 Task<void> Webhook::Run() {
-  while (!is_stopping_) {
-    // A copy: the policy itself must not be held while there is nothing to say.
-    const std::optional<FlowRules::Webhook> hook = parts_.policy()->flow_rules.webhook;
-    if (!hook) waiting_.Clear();
-    if (waiting_.empty()) {
-      wake_.emplace();
-      co_await wake_->Wait();
-      wake_.reset();
-      continue;
-    }
-    const std::optional<Notification> news = waiting_.Take(parts_.clock.Now());
-    if (!news) {
-      const MonoTime look = parts_.clock.Now() + kNewsLook;
-      co_await parts_.timer.SleepUntil(std::min(look, waiting_.next_try()));
-      continue;
-    }
-    const Told told = co_await Deliver(*news, *hook);
-    if (told == Told::kTaken) waiting_.Taken();
-    if (told == Told::kNotTaken) waiting_.Failed(*news, parts_.clock.Now(), Jitter(parts_.random));
-  }
+  co_await telling_.Run([this] { TellNext(); }, [this] { return NextNews(); });
+  co_await telling_.Drain();
+}
+
+void Webhook::TellNext() {
+  if (is_telling_ || telling_.is_stopping()) return;
+  // A copy: the policy itself must not be held while there is nothing to say.
+  const std::optional<FlowRules::Webhook> hook = parts_.policy()->flow_rules.webhook;
+  if (!hook) return waiting_.Clear();
+  const std::optional<Notification> news = waiting_.Take(parts_.clock.Now());
+  if (!news) return;
+  is_telling_ = true;
+  telling_.Spawn(TellOne(*news, *hook), [this] {
+    is_telling_ = false;
+    telling_.Wake();
+  });
+}
+
+// The end of what is being told wakes the loop.
+std::optional<MonoTime> Webhook::NextNews() const {
+  if (is_telling_ || waiting_.empty()) return std::nullopt;
+  return waiting_.next_try();
+}
+
+Task<void> Webhook::TellOne(Notification news, FlowRules::Webhook hook) {
+  const Told told = co_await Deliver(news, std::move(hook));
+  if (told == Told::kTaken) waiting_.Taken();
+  if (told == Told::kNotTaken) waiting_.Failed(news, parts_.clock.Now(), Jitter(parts_.random));
 }
 
 void Webhook::Tell(const FlowNotification& news) {
@@ -76,20 +84,35 @@ std::string_view Webhook::NameOf(Notification::Of of) {
 }
 
 void Webhook::Stop() {
-  is_stopping_ = true;
-  if (wake_ && !wake_->is_set()) wake_->Set(true);
+  telling_.Stop();
+  watching_.Stop();
 }
 
 void Webhook::Add(Notification news) {
   waiting_.Add(news);
-  if (wake_ && !wake_->is_set()) wake_->Set(true);
+  telling_.Wake();
 }
 
 Task<void> Webhook::WatchUnknown() {
-  while (!is_stopping_) {
-    if (parts_.policy()->flow_rules.webhook) co_await LookForUnknown();
-    co_await parts_.timer.SleepUntil(parts_.clock.Now() + kLook);
-  }
+  co_await watching_.Run([this] { LookIfDue(); },
+                         [this]() -> std::optional<MonoTime> {
+                           if (is_looking_) return std::nullopt;  // whose end wakes the loop
+                           return next_look_;
+                         });
+  co_await watching_.Drain();
+}
+
+void Webhook::LookIfDue() {
+  const MonoTime now = parts_.clock.Now();
+  if (is_looking_ || now < next_look_ || watching_.is_stopping()) return;
+  next_look_ = now + kLook;
+  if (!parts_.policy()->flow_rules.webhook) return;
+  is_looking_ = true;
+  watching_.Spawn(LookForUnknown(), [this] {
+    is_looking_ = false;
+    next_look_ = parts_.clock.Now() + kLook;
+    watching_.Wake();
+  });
 }
 
 Task<void> Webhook::LookForUnknown() {
@@ -113,7 +136,7 @@ Task<void> Webhook::LookForUnknown() {
 
 Task<void> Webhook::Load() {
   std::uint64_t flows = 0, claims = 0;
-  for (int tries = 1; !is_stopping_; ++tries) {
+  for (int tries = 1; !telling_.is_stopping(); ++tries) {
     Result<void> loaded = co_await LoadParked(flows);
     if (loaded) loaded = co_await LoadClaims(claims);
     if (loaded) co_return;

@@ -18,6 +18,7 @@
 #include "proxy/base/clock.h"
 #include "proxy/base/executor.h"
 #include "proxy/base/random.h"
+#include "proxy/base/work_loop.h"
 #include "proxy/notify/notification_queue.h"
 #include "proxy/notify/webhook_payload.h"
 
@@ -42,7 +43,10 @@ class Webhook {
   // An outcome that is unknown for so long is news: probes have had their time.
   static constexpr Millis kUnknownFor{5 * 60'000};
   static constexpr int kLoadTriesMax = 60;  // some ten minutes
-  explicit Webhook(Parts parts) : parts_(std::move(parts)) {}
+  explicit Webhook(Parts parts)
+      : parts_(std::move(parts)),
+        telling_(parts_.executor, parts_.timer, parts_.clock, kNewsLook),
+        watching_(parts_.executor, parts_.timer, parts_.clock, kLook) {}
 
   // Tells of what Load() found and of each that Tell() names, as long as the process lives. What is
   // not taken is told again after a pause that grows (NotificationQueue). Call once, on the
@@ -60,7 +64,7 @@ class Webhook {
   void Tell(const Event& claim);
   // The newest signed head of the ledger, as JSON; older ones are told no more. Any thread.
   void TellHead(std::string news);
-  // Ends all three within kLook, and no further news is told.
+  // Ends all three within kLook, and no further news is told. Any thread.
   void Stop();
 
  private:
@@ -69,6 +73,11 @@ class Webhook {
 
   enum class Told : std::uint8_t { kTaken, kNotTaken, kOver };  // kOver: nothing is left to say
   void Add(Notification news);
+  // What is due, one at a time.
+  void TellNext();
+  std::optional<MonoTime> NextNews() const;
+  Task<void> TellOne(Notification news, FlowRules::Webhook hook);
+  void LookIfDue();
   static std::string_view NameOf(Notification::Of of);
   // From `after` on, which they move.
   Task<Result<void>> LoadParked(std::uint64_t& after);
@@ -84,8 +93,10 @@ class Webhook {
   NotificationQueue waiting_;          // to be told of
   std::string head_;                   // kHead
   std::set<std::uint64_t> announced_;  // operations that are unknown still
-  bool is_stopping_ = false;
-  std::optional<Promise<bool>> wake_;  // set while Run() has nothing to say
+  bool is_telling_ = false, is_looking_ = false;
+  MonoTime next_look_;  // of WatchUnknown()
+  WorkLoop telling_;    // Run()
+  WorkLoop watching_;   // WatchUnknown()
 };
 
 }  // namespace recourse

@@ -93,7 +93,7 @@ void FlowService::LoadMore() {
 
 void FlowService::Stop() {
   runner_.Stop();
-  PostJob(executor_, [this] { webhook_.Stop(); });
+  webhook_.Stop();
 }
 
 void FlowService::Tell(const FlowNotification& news) {

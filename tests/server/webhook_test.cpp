@@ -155,6 +155,20 @@ TEST_F(WebhookTest, WhatIsDecidedBeforeItWasTakenIsNoNews) {
   EXPECT_EQ(upstream_.writes.size(), 1U);
 }
 
+TEST_F(WebhookTest, OneIsToldAtATimeAndAStopLetsItComeToItsEnd) {
+  upstream_.script = {After(seconds(5), Respond(204, ""))};
+  Ask();
+  webhook_.TellHead(R"("type":"ledger.head")");
+  loop_.RunFor(seconds(4));
+  EXPECT_EQ(upstream_.writes.size(), 1U);
+  webhook_.Stop();
+  loop_.RunFor(seconds(2));
+  EXPECT_EQ(counted_, std::vector<bool>{true});
+  loop_.RunFor(seconds(10));
+  EXPECT_EQ(loop_.running(), 0U);
+  EXPECT_EQ(upstream_.writes.size(), 1U);
+}
+
 TEST_F(WebhookTest, PausesDoubleToACapWithJitterAndStartAnewAfterSuccess) {
   upstream_.otherwise = Respond(500, "{}");
   Ask();
