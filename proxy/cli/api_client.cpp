@@ -20,6 +20,7 @@
 
 #include "filters/ledger/lmdb/backup_file.h"
 #include "filters/ledger/model/row_id.h"
+#include "proxy/admin/access/admin_paths.h"
 #include "proxy/admin/views/event_view.h"
 #include "proxy/base/json/json_object.h"
 #include "proxy/base/log/terminal_text.h"
@@ -90,7 +91,8 @@ void AddEventRow(PodTable& table, const Json& event) {
 }
 
 std::string EventsTarget(const EventQuery& query, const std::string& after, std::uint64_t limit) {
-  std::string target = "/events?flows=true&after=" + after + "&limit=" + std::to_string(limit);
+  std::string target =
+      admin_paths::kEvents + ("?flows=true&after=" + after) + "&limit=" + std::to_string(limit);
   if (!query.trace.empty()) target += "&trace=" + PercentEncode(query.trace);
   if (!query.tool.empty()) target += "&tool=" + PercentEncode(query.tool);
   if (!query.status.empty()) target += "&status=" + PercentEncode(query.status);
@@ -269,7 +271,8 @@ int ListEvents(const ApiClient& client, const EventQuery& query, std::ostream& o
 }
 
 int ShowEvent(const ApiClient& client, std::uint64_t id, std::ostream& out, std::ostream& err) {
-  const auto event = Show(client, "/events/" + PrintRowId(id), out, err);
+  const auto event =
+      Show(client, admin_paths::FillPlace(admin_paths::kEvent, PrintRowId(id)), out, err);
   if (!event) return event.error();
   for (const auto& [name, value] : event->members) {
     out << fmt::format("{:<16} {}\n", name, TerminalText(ScalarText(value)));
@@ -278,7 +281,8 @@ int ShowEvent(const ApiClient& client, std::uint64_t id, std::ostream& out, std:
     out << "\nAll of this flow: recourse flows show " << Printable(*event, "flow_number") << "\n";
     return kExitOk;
   }
-  const auto operation = Call(client, "GET", "/events?operation=" + Printable(*event, "operation"));
+  const auto operation =
+      Call(client, "GET", admin_paths::kEvents + ("?operation=" + Printable(*event, "operation")));
   if (!operation) return Fail(err, operation.error());
   const auto page = ParsePage(*operation);
   if (!page) return Fail(err, page.error().detail());
@@ -291,7 +295,7 @@ int ShowEvent(const ApiClient& client, std::uint64_t id, std::ostream& out, std:
 
 int ShowReport(const ApiClient& client, const std::string& since, const std::string& until,
                std::ostream& out, std::ostream& err) {
-  std::string target = "/report";
+  std::string target = admin_paths::kReport;
   if (!since.empty()) target += "?since=" + PercentEncode(since);
   if (!until.empty()) target += (since.empty() ? "?until=" : "&until=") + PercentEncode(until);
   const auto report = Show(client, target, out, err);
@@ -303,7 +307,7 @@ int ShowReport(const ApiClient& client, const std::string& since, const std::str
 }
 
 int ShowPolicy(const ApiClient& client, std::ostream& out, std::ostream& err) {
-  const auto state = Show(client, "/policy", out, err);
+  const auto state = Show(client, admin_paths::kPolicy, out, err);
   if (!state) return state.error();
   const Json* last = state->Find("last_reload");
   const Json* orphaned = state->Find("orphaned");
@@ -326,7 +330,7 @@ int ShowPolicy(const ApiClient& client, std::ostream& out, std::ostream& err) {
 
 int ReloadPolicy(const ApiClient& client, std::ostream& out, std::ostream& err) {
   int status = 0;
-  const auto text = Call(client, {"POST", "/policy/reload", {}, {}}, &status);
+  const auto text = Call(client, {"POST", admin_paths::kPolicyReload, {}, {}}, &status);
   if (!text) {
     const int failed = Fail(err, text.error());
     return status == kRefused ? kExitPolicy : failed;
@@ -342,7 +346,7 @@ int ReloadPolicy(const ApiClient& client, std::ostream& out, std::ostream& err) 
 }
 
 int ShowLedger(const ApiClient& client, std::ostream& out, std::ostream& err) {
-  const auto status = Show(client, "/ledger", out, err);
+  const auto status = Show(client, admin_paths::kLedger, out, err);
   if (!status) return status.error();
   const auto line = [&](std::string_view label, std::string_view name, std::string_view unit) {
     out << fmt::format("{:<14}{}{}\n", label, Printable(*status, name), unit);
@@ -365,7 +369,7 @@ int ShowLedger(const ApiClient& client, std::ostream& out, std::ostream& err) {
 
 int ExportLedger(const ApiClient& client, const ExportQuery& query, std::ostream& out,
                  std::ostream& err) {
-  const auto text = Call(client, "GET", "/ledger");
+  const auto text = Call(client, "GET", admin_paths::kLedger);
   if (!text) return Fail(err, text.error());
   const auto ledger = ParseJson(*text);
   if (!ledger) return Fail(err, kNotUnderstood);
@@ -383,8 +387,8 @@ int ExportLedger(const ApiClient& client, const ExportQuery& query, std::ostream
   std::ptrdiff_t count = 0;
   std::string after = PrintRowId(query.after);
   while (after != "null") {
-    std::string target =
-        "/events?lines=true&limit=" + std::to_string(kAdminPageMax) + "&after=" + after;
+    std::string target = admin_paths::kEvents +
+                         ("?lines=true&limit=" + std::to_string(kAdminPageMax)) + "&after=" + after;
     // The end of one stream of many is not that of the others.
     if (UnpackRowId(ToId(last)).stream == 0) target += "&up_to=" + last;
     if (query.with_answers) target += "&answers=true";
@@ -412,7 +416,7 @@ int ExportLedger(const ApiClient& client, const ExportQuery& query, std::ostream
 
 int AcceptLedger(const ApiClient& client, const std::string& reason, std::ostream& out,
                  std::ostream& err) {
-  const auto before = Call(client, "GET", "/ledger");
+  const auto before = Call(client, "GET", admin_paths::kLedger);
   if (!before) return Fail(err, before.error());
   const auto ledger = ParseJson(*before);
   if (ledger && Printable(*ledger, "restored") == "false") {
@@ -421,14 +425,14 @@ int AcceptLedger(const ApiClient& client, const std::string& reason, std::ostrea
     return kExitOk;
   }
   const std::string body = ObjectText([&](JsonObject& json) { json.Text("reason", reason); });
-  const auto text = Call(client, {"POST", "/ledger/accept", {}, body});
+  const auto text = Call(client, {"POST", admin_paths::kLedgerAccept, {}, body});
   if (!text) return Fail(err, text.error());
   out << (client.json ? *text : std::string("ok: new writes are let through")) << "\n";
   return kExitOk;
 }
 
 int VerifyLedger(const ApiClient& client, std::ostream& out, std::ostream& err) {
-  const auto text = Call(client, "POST", "/ledger/verify");
+  const auto text = Call(client, "POST", admin_paths::kLedgerVerify);
   if (!text) return Fail(err, text.error());
   const auto report = ParseJson(*text);
   if (!report) return Fail(err, kNotUnderstood);
@@ -453,7 +457,7 @@ int BackupLedger(const ApiClient& client, const std::string& path, std::ostream&
   if (::access(path.c_str(), F_OK) == 0) {
     return Fail(err, path + " is there already: name a new file, or move that one away");
   }
-  const auto prepared = PrepareAdminCall(client, {"POST", "/ledger/backup", {}, {}});
+  const auto prepared = PrepareAdminCall(client, {"POST", admin_paths::kLedgerBackup, {}, {}});
   if (!prepared) return Fail(err, prepared.error());
   const std::string part = path + ".part";
   const auto fail = [&](std::string_view what) {
@@ -467,7 +471,7 @@ int BackupLedger(const ApiClient& client, const std::string& path, std::ostream&
   ::close(file);
   if (!loaded) {
     const auto problem = ParseJson(loaded.error());
-    return fail("POST /ledger/backup: " +
+    return fail(std::string("POST ") + admin_paths::kLedgerBackup + ": " +
                 (problem ? Printable(*problem, "detail") : loaded.error()));
   }
   if (!is_synced) return fail("cannot sync " + part + ": " + std::strerror(errno));

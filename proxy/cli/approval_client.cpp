@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "filters/ledger/model/row_id.h"
+#include "proxy/admin/access/admin_paths.h"
 #include "proxy/admin/access/operator.h"
 #include "proxy/base/json/json_object.h"
 #include "proxy/base/limits.h"
@@ -142,7 +143,9 @@ void PrintApproval(std::ostream& out, const Json& approval) {
   }
 }
 
-std::string Target(std::uint64_t operation) { return "/approvals/" + PrintRowId(operation); }
+std::string Target(const char* pattern, std::uint64_t operation) {
+  return admin_paths::FillPlace(pattern, PrintRowId(operation));
+}
 
 // A person at a terminal, who can be asked. Nobody answers for a pipe.
 bool SaysYes(std::ostream& out, std::uint64_t operation) {
@@ -154,7 +157,7 @@ bool SaysYes(std::ostream& out, std::uint64_t operation) {
 
 // Why that person can approve nothing, whatever waits; empty: nothing is known against it.
 std::string WhyNoApprover(const ApiClient& client) {
-  const auto text = Call(client, "GET", "/session");
+  const auto text = Call(client, "GET", admin_paths::kSession);
   const auto who = ParseJson(text.value_or(""));
   const Json* const roles = who ? who->Find("roles") : nullptr;
   if (roles == nullptr) return {};
@@ -179,7 +182,7 @@ std::expected<std::string, int> DigestMeant(const ApiClient& client, const Appro
     return std::unexpected(kExitUsage);
   }
   if (word.digest.size() >= kDigestDigits) return word.digest;
-  const auto text = Call(client, "GET", Target(word.operation));
+  const auto text = Call(client, "GET", Target(admin_paths::kApproval, word.operation));
   if (!text) return std::unexpected(Fail(err, text.error()));
   const auto approval = ParseJson(*text);
   std::string digest = approval ? Printable(*approval, "digest") : std::string();
@@ -209,7 +212,7 @@ FileResult<std::string> ReadBodyFile(const std::string& file) {
 
 int ListApprovals(const ApiClient& client, const ApprovalQuery& query, std::ostream& out,
                   std::ostream& err) {
-  std::string target = "/approvals?limit=" + std::to_string(query.limit);
+  std::string target = admin_paths::kApprovals + ("?limit=" + std::to_string(query.limit));
   for (const auto& [name, value] : {std::pair("tool", &query.tool),
                                     {"caller", &query.caller},
                                     {"by", &query.by},
@@ -230,7 +233,7 @@ int ListApprovals(const ApiClient& client, const ApprovalQuery& query, std::ostr
 
 int ShowApproval(const ApiClient& client, std::uint64_t operation, std::ostream& out,
                  std::ostream& err) {
-  const auto approval = Show(client, Target(operation), out, err);
+  const auto approval = Show(client, Target(admin_paths::kApproval, operation), out, err);
   if (!approval) return approval.error();
   PrintApproval(out, *approval);
   return kExitOk;
@@ -256,12 +259,13 @@ int DecideApproval(const ApiClient& client, const ApprovalWord& word, std::ostre
     if (!IsUtf8(*edited)) return Fail(err, "--body: only text can be sent instead");
     AppendMembers(body, [&](JsonObject& json) { json.Text("body", *edited); });
   }
-  const auto approval = Show(client,
-                             HttpRequest{"POST",
-                                         Target(word.operation) + "/" + word.verb,
-                                         {{"Content-Type", "application/json"}},
-                                         body},
-                             out, err);
+  const auto approval = Show(
+      client,
+      HttpRequest{"POST",
+                  Target(is_approve ? admin_paths::kApprove : admin_paths::kReject, word.operation),
+                  {{"Content-Type", "application/json"}},
+                  body},
+      out, err);
   if (!approval) return approval.error();
   out << "operation " << PrintRowId(word.operation) << " is " << Printable(*approval, "status")
       << " (" << Progress(*approval) << "): " << Printable(*approval, "detail") << "\n";
@@ -273,7 +277,7 @@ int WatchApprovals(const ApiClient& client, std::ostream& out, std::ostream& err
   PodTable table(out, kApprovalColumns);
   if (!client.json) table.Expect(client);
   for (;; (void)::poll(nullptr, 0, kApprovalLookEveryMs)) {
-    const auto text = Call(client, "GET", "/approvals?limit=1000");
+    const auto text = Call(client, "GET", admin_paths::kApprovals + std::string("?limit=1000"));
     if (!text) return Fail(err, text.error());
     const auto page = ParseJson(*text);
     const Json* approvals = page ? page->Find("approvals") : nullptr;
@@ -294,7 +298,7 @@ int WatchApprovals(const ApiClient& client, std::ostream& out, std::ostream& err
     table.Flush();
     for (const auto& [id, state] : known) {
       if (now.contains(id)) continue;
-      const auto one = Call(client, "GET", "/approvals/" + id);
+      const auto one = Call(client, "GET", admin_paths::FillPlace(admin_paths::kApproval, id));
       if (!one) continue;
       const auto approval = ParseJson(*one);
       if (!approval) continue;

@@ -7,6 +7,7 @@
 #include <ostream>
 
 #include "filters/ledger/model/row_id.h"
+#include "proxy/admin/access/admin_paths.h"
 #include "proxy/base/crypto/hash.h"
 #include "proxy/cli/api_call.h"
 #include "proxy/cli/row_export.h"
@@ -25,8 +26,8 @@ std::uint64_t IdIn(const Json& object, std::string_view name) {
 }
 
 std::string RowsTarget(std::uint64_t after, const std::string& up_to) {
-  return fmt::format("/ledger/rows?after={}&up_to={}&limit={}", PrintRowId(after), up_to,
-                     kAdminPageMax);
+  return fmt::format("{}?after={}&up_to={}&limit={}", admin_paths::kLedgerRows, PrintRowId(after),
+                     up_to, kAdminPageMax);
 }
 
 // Of the last line of a page.
@@ -39,7 +40,7 @@ std::string LastHash(std::string_view page) {
 }  // namespace
 
 int ExportRows(const ApiClient& client, std::uint64_t after, std::ostream& out, std::ostream& err) {
-  const auto text = Call(client, "GET", "/ledger");
+  const auto text = Call(client, "GET", admin_paths::kLedger);
   if (!text) return Fail(err, text.error());
   const auto ledger = ParseJson(*text);
   if (!ledger) return Fail(err, kNotUnderstood);
@@ -104,7 +105,7 @@ FileResult<SignedHead> ReadHead(const std::string& file, const std::string& key_
 
 // What it says of the ledger, if that is bad; empty: it holds the head.
 FileResult<std::string> LedgerObjection(const ApiClient& client, const SignedHead& head) {
-  const auto text = Call(client, "GET", "/ledger");
+  const auto text = Call(client, "GET", admin_paths::kLedger);
   if (!text) return std::unexpected(text.error());
   const auto ledger = ParseJson(*text);
   if (!ledger) return std::unexpected(std::string(kNotUnderstood));

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "filters/ledger/model/row_id.h"
+#include "proxy/admin/access/admin_paths.h"
 #include "proxy/base/json/json_object.h"
 #include "proxy/base/log/terminal_text.h"
 #include "proxy/cli/api_call.h"
@@ -201,6 +202,18 @@ std::string Outlook(std::string_view phase, const std::string& number) {
   return phase == "COMMITTED" ? "; what was done stays" : "";
 }
 
+const char* OrderPathOf(std::string_view verb) {
+  static constexpr std::pair<std::string_view, const char*> kOrders[] = {
+      {"cancel", admin_paths::kFlowCancel},
+      {"close", admin_paths::kFlowClose},
+      {"retry", admin_paths::kFlowRetry},
+      {"undo", admin_paths::kFlowUndo}};
+  for (const auto& [name, path] : kOrders) {
+    if (name == verb) return path;
+  }
+  return admin_paths::kFlowResolve;
+}
+
 std::string BodyOf(const FlowOrderArguments& order) {
   return ObjectText([&](JsonObject& json) {
     json.Text("reason", order.reason);
@@ -221,8 +234,8 @@ std::string WhichOf(const FlowQuery& query) {
 }
 
 std::string FlowsTarget(const FlowQuery& query, const std::string& after, std::uint64_t limit) {
-  std::string target =
-      "/flows?after=" + after + "&limit=" + std::to_string(std::min(limit, kAdminPageMax));
+  std::string target = admin_paths::kFlows + ("?after=" + after) +
+                       "&limit=" + std::to_string(std::min(limit, kAdminPageMax));
   if (query.parked) target += "&phase=NEEDS_HUMAN&stopped=false";
   if (query.stopped) target += "&stopped=true";
   if (!query.phase.empty()) target += "&phase=" + PercentEncode(query.phase);
@@ -265,7 +278,7 @@ int FollowFlows(const ApiClient& client, const FlowQuery& query, std::ostream& o
     }
     for (const auto& [number, state] : known) {
       if (now.contains(number)) continue;
-      const auto one = Call(client, "GET", "/flows/" + number);
+      const auto one = Call(client, "GET", admin_paths::FillPlace(admin_paths::kFlow, number));
       if (const auto flow = one ? ParseJson(*one) : ParseJson("")) print(*flow);
     }
     table.Flush();
@@ -277,7 +290,7 @@ int FollowFlows(const ApiClient& client, const FlowQuery& query, std::ostream& o
 // Page by page: each flow is closed for good before the next one.
 int CloseStopped(const ApiClient& client, const FlowOrderArguments& order, std::ostream& out,
                  std::ostream& err) {
-  const std::string target = "/flows/close?limit=100" + WhichOf(order.stopped);
+  const std::string target = admin_paths::kCloseStopped + ("?limit=100" + WhichOf(order.stopped));
   for (std::string left = "1"; left != "0";) {
     const auto text =
         Call(client, {"POST", target, {{"Content-Type", "application/json"}}, BodyOf(order)});
@@ -329,7 +342,7 @@ int ListFlows(const ApiClient& client, const FlowQuery& query, std::ostream& out
 }
 
 int ShowFlow(const ApiClient& client, const std::string& id, std::ostream& out, std::ostream& err) {
-  const auto flow = Show(client, "/flows/" + PercentEncode(id), out, err);
+  const auto flow = Show(client, admin_paths::FillPlace(admin_paths::kFlow, id), out, err);
   if (!flow) return flow.error();
   PrintFlow(out, *flow);
   return kExitOk;
@@ -337,14 +350,14 @@ int ShowFlow(const ApiClient& client, const std::string& id, std::ostream& out, 
 
 int OrderFlow(const ApiClient& client, const FlowOrderArguments& order, std::ostream& out,
               std::ostream& err) {
-  const std::string target = "/flows/" + PercentEncode(order.id) + "/";
   if (order.verb == "undo" && order.preview == order.yes) {
     err << "recourse: undo sends requests; look at them first: recourse flows undo " << order.id
         << " --preview; then send them: --yes --reason TEXT\n";
     return kExitUsage;
   }
   if (order.preview) {
-    const auto preview = Show(client, target + "preview", out, err);
+    const auto preview =
+        Show(client, admin_paths::FillPlace(admin_paths::kFlowPreview, order.id), out, err);
     if (!preview) return preview.error();
     PrintPreview(out, *preview);
     return kExitOk;
@@ -359,11 +372,12 @@ int OrderFlow(const ApiClient& client, const FlowOrderArguments& order, std::ost
     return kExitUsage;
   }
   if (order.stopped.stopped) return CloseStopped(client, order, out, err);
-  const auto flow =
-      Show(client,
-           HttpRequest{
-               "POST", target + order.verb, {{"Content-Type", "application/json"}}, BodyOf(order)},
-           out, err);
+  const auto flow = Show(client,
+                         HttpRequest{"POST",
+                                     admin_paths::FillPlace(OrderPathOf(order.verb), order.id),
+                                     {{"Content-Type", "application/json"}},
+                                     BodyOf(order)},
+                         out, err);
   if (!flow) return flow.error();
   const std::string phase = Printable(*flow, "phase");
   out << "flow " << Printable(*flow, "number") << " is " << phase

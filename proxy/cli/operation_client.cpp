@@ -8,6 +8,7 @@
 
 #include "filters/ledger/model/event.h"
 #include "filters/ledger/model/row_id.h"
+#include "proxy/admin/access/admin_paths.h"
 #include "proxy/base/json/json_object.h"
 #include "proxy/base/watch_limits.h"
 #include "proxy/cli/api_call.h"
@@ -43,7 +44,7 @@ void AddOperationRow(PodTable& table, const Json& operation) {
 bool IsWaiting(const OperationQuery& query) { return query.phase == NameOf(Phase::kUncertain); }
 
 std::string PageTarget(const OperationQuery& query, std::uint64_t left, const std::string& before) {
-  std::string target = fmt::format("/operations?limit={}",
+  std::string target = fmt::format("{}?limit={}", admin_paths::kOperations,
                                    std::min<std::uint64_t>(left, limits::kOperationsPageMax));
   if (!query.phase.empty()) target += "&phase=" + PercentEncode(query.phase);
   if (IsWaiting(query)) target += "&observed=false";
@@ -92,14 +93,15 @@ int ListOperations(const ApiClient& client, const OperationQuery& query, std::os
 
 int ShowOperation(const ApiClient& client, const std::string& id, std::ostream& out,
                   std::ostream& err) {
-  const auto text = Call(client, "GET", "/events/" + PercentEncode(id));
+  const auto text = Call(client, "GET", admin_paths::FillPlace(admin_paths::kEvent, id));
   if (!text) return Fail(err, text.error());
   const auto event = ParseJson(*text);
   const std::string operation = event ? Printable(*event, "operation") : std::string();
   if (operation.empty()) return Fail(err, id + " is the number of no operation's event");
   std::uint64_t last = 0;
   for (std::string after = "0"; !after.empty();) {
-    const auto events = Call(client, "GET", "/events?operation=" + operation + "&after=" + after);
+    const auto events =
+        Call(client, "GET", admin_paths::kEvents + ("?operation=" + operation + "&after=" + after));
     if (!events) return Fail(err, events.error());
     const auto page = ParseJson(*events);
     const Json* const rows = page ? page->Find("events") : nullptr;
@@ -115,7 +117,7 @@ int SettleOperation(const ApiClient& client, const SettleArguments& order, std::
                     std::ostream& err) {
   const auto event = Show(client,
                           HttpRequest{"POST",
-                                      "/operations/" + PercentEncode(order.id) + "/settle",
+                                      admin_paths::FillPlace(admin_paths::kSettle, order.id),
                                       {{"Content-Type", "application/json"}},
                                       BodyOf(order)},
                           out, err);

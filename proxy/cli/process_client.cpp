@@ -8,6 +8,7 @@
 #include <ostream>
 
 #include "filters/call/flow_counts.h"
+#include "proxy/admin/access/admin_paths.h"
 #include "proxy/base/json/json_object.h"
 #include "proxy/cli/api_call.h"
 #include "proxy/config/config.h"
@@ -172,7 +173,7 @@ std::string WritesOf(const Json& ledger) {
 }
 
 int ShowStatus(const ApiClient& client, std::ostream& out, std::ostream& err) {
-  const auto status = Show(client, "/status", out, err);
+  const auto status = Show(client, admin_paths::kStatus, out, err);
   if (!status) return status.error();
   if (!IsStatus(*status)) return Fail(err, kNotUnderstood);
   PrintStatus(out, *status);
@@ -183,7 +184,7 @@ int DrainProcess(const ApiClient& client, std::optional<Millis> wait, std::ostre
                  std::ostream& err) {
   const SystemClock clock;
   const MonoTime end = clock.Now() + wait.value_or(Millis{0});
-  auto text = Call(client, "POST", "/drain");
+  auto text = Call(client, "POST", admin_paths::kDrain);
   for (;;) {
     if (!text) return Fail(err, text.error());
     const auto status = ParseJson(*text);
@@ -201,13 +202,13 @@ int DrainProcess(const ApiClient& client, std::optional<Millis> wait, std::ostre
                   "what waits for a human stays in the ledger, and the next start goes on");
     }
     (void)::poll(nullptr, 0, kDrainLookEveryMs);
-    text = Call(client, "GET", "/status");
+    text = Call(client, "GET", admin_paths::kStatus);
   }
 }
 
 int ShowLogLevel(const ApiClient& client, const std::string& level, std::ostream& out,
                  std::ostream& err) {
-  HttpRequest request{"GET", "/log-level", {}, {}};
+  HttpRequest request{"GET", admin_paths::kLogLevel, {}, {}};
   if (!level.empty()) {
     request.method = "PUT";
     request.headers.emplace_back("Content-Type", "application/json");

@@ -9,6 +9,7 @@
 #include <numeric>
 #include <utility>
 
+#include "proxy/admin/access/admin_paths.h"
 #include "proxy/cli/api_call.h"
 #include "proxy/config/terminal.h"
 
@@ -202,7 +203,7 @@ std::string Table::Take(const TableLook& look) {
 }
 
 void PodTable::Expect(const ApiClient& client) {
-  const auto text = Call(client, "GET", "/status");
+  const auto text = Call(client, "GET", admin_paths::kStatus);
   const auto status = text ? ParseJson(*text) : ParseJson("");
   Begin(status && status->Find("streams") != nullptr);
   table_->Expect();

@@ -12,6 +12,7 @@
 #include "policy/files/sources.h"
 #include "policy/language/loader.h"
 #include "policy/model/url.h"
+#include "proxy/admin/access/admin_paths.h"
 #include "proxy/base/http/own_port.h"
 #include "proxy/base/json/json.h"
 #include "proxy/cli/api_call.h"
@@ -90,7 +91,7 @@ Check LookAtReady(const std::string& probes) {
 
 Check LookAtOperator(const ApiClient& client) {
   OperatorFacts facts;
-  const auto text = Call(client, "GET", "/session");
+  const auto text = Call(client, "GET", admin_paths::kSession);
   const auto session = text ? ParseJson(*text) : Result<Json>(std::unexpected(Error()));
   if (!text || !session) {
     facts.failure = text ? std::string(kNotUnderstood) : text.error();

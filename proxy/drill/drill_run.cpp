@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 
+#include "proxy/admin/access/admin_paths.h"
 #include "proxy/base/crypto/hash.h"
 #include "proxy/base/json/json_object.h"
 #include "proxy/base/limits.h"
@@ -200,12 +201,12 @@ std::optional<Json> Play::AskAdmin(const std::string& method, const std::string&
 }
 
 void Play::ApproveWhatWaits() {
-  const auto list = AskAdmin("GET", "/approvals");
+  const auto list = AskAdmin("GET", admin_paths::kApprovals);
   if (!list) return;
   for (const Json& one : ItemsAt(*list, "approvals")) {
     if (ScalarText(one, "phase") != "CLAIMED") continue;  // it was said already
     (void)AskAdmin(
-        "POST", "/approvals/" + ScalarText(one, "operation") + "/approve",
+        "POST", admin_paths::FillPlace(admin_paths::kApprove, ScalarText(one, "operation")),
         ObjectText([&](JsonObject& json) { json.Text("digest", ScalarText(one, "digest")); }));
   }
 }
@@ -264,14 +265,14 @@ void Play::RunAgent() {
 
 // False: the flows could not be read.
 bool Play::LookAtFlows() {
-  const auto list = AskAdmin("GET", "/flows?all=true&limit=100");
+  const auto list = AskAdmin("GET", admin_paths::kFlows + std::string("?all=true&limit=100"));
   if (!list) return false;
   std::vector<FlowFound> flows;
   open_flows_.clear();
   has_unknown_ = has_claim_ = false;
   for (const Json& line : ItemsAt(*list, "flows")) {
     const std::string number = ScalarText(line, "number");
-    const auto flow = AskAdmin("GET", "/flows/" + number);
+    const auto flow = AskAdmin("GET", admin_paths::FillPlace(admin_paths::kFlow, number));
     if (!flow) return false;
     FlowFound& out = flows.emplace_back(FlowFound{
         .phase = ScalarText(*flow, "phase"), .reason = ScalarText(*flow, "reason"), .steps = {}});
@@ -307,7 +308,8 @@ bool Play::IsAtRest() const {
 
 void Play::CancelOpenFlows() {
   for (const std::string& number : open_flows_) {
-    (void)AskAdmin("POST", "/flows/" + number + "/cancel", R"({"reason":"the drill's operator"})");
+    (void)AskAdmin("POST", admin_paths::FillPlace(admin_paths::kFlowCancel, number),
+                   R"({"reason":"the drill's operator"})");
   }
 }
 
@@ -366,7 +368,7 @@ RunResult Play::Run() {
   RunAgent();
   AwaitEnd();
   while (Revive()) {
-    const auto verified = AskAdmin("POST", "/ledger/verify");
+    const auto verified = AskAdmin("POST", admin_paths::kLedgerVerify);
     if (!verified) continue;
     found_.is_verified = ScalarText(*verified, "ok") == "true";
     break;

@@ -114,6 +114,10 @@ BANNED_CODE = [
 JSON_HOME = r"proxy/base/json/|policy/language/schema"
 JSON_NAME = re.compile(r'"[\w./-]*":|^":')
 
+# The admin API's paths, each there alone; and where the same text is none of them.
+ADMIN_PATHS = "proxy/admin/access/admin_paths.h"
+NO_ADMIN_PATHS = r"proxy/cli/policy/mcp_tool_listing\.cpp$"  # a place in JSON
+
 # (pattern of a dotted name in Python code, where it may stand, what to do instead)
 BANNED_PYTHON = [
     # Clients do as real agents do; a benchmark measures in time.

@@ -34,6 +34,7 @@ class Tidy:
         self.sizes = {}  # folder: how many sources stand in it
         self.classes = {}  # (file if only that sees it, class): (lines, bodies, where the last is)
         self.words = {}  # page: how many words it has
+        self.admin_paths = []  # (path, what of it stands before its place)
 
     def report(self, path, line, message):
         self.violations.append(f"{path}:{line}: {message}")
@@ -43,6 +44,7 @@ class Tidy:
         self.check_links()
         cmake = self.read_cmake()
         self.read_rooms()
+        self.read_admin_paths()
         pages = {path for path in self.files() if path.endswith(".md")}
         for path in self.files():
             if not is_text(path):
@@ -109,6 +111,14 @@ class Tidy:
             if not os.path.isdir(os.path.join(self.root, room)):
                 self.report(rules.ROOMS, number, f"{room} is no folder: take its line away")
 
+    def read_admin_paths(self):
+        path = os.path.join(self.root, rules.ADMIN_PATHS)
+        if not os.path.exists(path):
+            return
+        with open(path, encoding="utf-8") as file:
+            found = [literal for _, literal in cpp_text.literals(file.read()) if literal[:1] == "/"]
+        self.admin_paths = [(whole, whole.partition("{")[0]) for whole in found]
+
     def check_top_level(self):
         for name in sorted(os.listdir(self.root)):
             if name.startswith(".") or name in rules.SKIPPED_FOLDERS:
@@ -162,6 +172,7 @@ class Tidy:
         self.check_includes(path, text, code)
         self.check_banned_code(path, code)
         self.check_json(path, text)
+        self.check_admin_paths(path, text)
         self.check_types(path, code)
         self.check_built(path, cmake)
         self.check_room_size(path)
@@ -245,6 +256,17 @@ class Tidy:
             if rules.JSON_NAME.search(literal) and not is_whole:
                 self.report(path, line, "a piece of JSON may not stand here: write it with "
                             "JsonObject (proxy/base/json/json_object.h)")
+
+    def check_admin_paths(self, path, text):
+        if (not path.startswith(rules.PRODUCT) or path == rules.ADMIN_PATHS
+                or re.match(rules.NO_ADMIN_PATHS, path)):
+            return
+        for line, literal in cpp_text.literals(text):
+            target = re.match(r"(?:[A-Z]+ )?(/[^\s?]+)", literal)
+            if target and any(target[1] == whole or (begin != whole and target[1].startswith(begin))
+                              for whole, begin in self.admin_paths):
+                self.report(path, line, f"'{target[1]}' may not stand here: name the path of "
+                            f"{rules.ADMIN_PATHS}")
 
     def check_built(self, path, cmake):
         folder = folder_of(path)

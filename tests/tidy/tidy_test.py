@@ -241,6 +241,20 @@ class TidyTest(unittest.TestCase):
                                    "helm/a.yaml": f"# see {name}.\n"})
             self.assertEqual(len(found), int(not is_known), (name, found))
 
+    def test_a_path_of_the_admin_api_stands_in_its_list_alone(self):
+        listed = {"proxy/admin/access/admin_paths.h": header(
+            'constexpr char kAll[] = "/flows", kOne[] = "/flows/{id}", kUi[] = "/";'),
+            "proxy/rooms.tsv": rooms({"proxy/admin/access": ""})}
+        for text, is_bad in (
+            ('Call("/flows");', True), ('Call("/flows?all=true");', True),
+            ('Call("/flows/" + id);', True), ('Say("POST /flows/7/undo: " + why);', True),
+            ('Call("/flowers");', False), ('At(json, "/");', False), ('Call("/live");', False),
+            ('Say("ask GET /flows");', False),
+        ):
+            found = violations_of({**listed, "proxy/net/a.cpp": f"auto x = {text}\n"})
+            self.assertEqual(len(found), int(is_bad), (text, found))
+            self.assertIn("name the path of", found[0] if found else "name the path of")
+
     def test_pages_have_so_many_words_together(self):
         for pages, message in (
                 ({"README.md": 6_000, "proxy/docs/a.md": 6_001}, "users' pages have 12,001 words"),

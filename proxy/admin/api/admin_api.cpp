@@ -9,6 +9,7 @@
 
 #include "filters/ledger/model/row_id.h"
 #include "policy/language/config_reader.h"
+#include "proxy/admin/access/admin_paths.h"
 #include "proxy/admin/access/problem.h"
 #include "proxy/admin/api/policy_api.h"
 #include "proxy/admin/api/policy_view.h"
@@ -62,53 +63,47 @@ ServedAnswer AdminApi::Handle(const HttpRequest& request, const HttpPeer& peer) 
 // What reaches this is in the table of endpoints.
 ServedAnswer AdminApi::Do(const AccessControl::Visit& visit, const HttpRequest& request,
                           const HttpPeer& peer) {
-  const std::string_view path = visit.path;
-  constexpr std::string_view kEvent = "/events/";
+  const std::string_view at = visit.endpoint->path;
   for (const auto& [name, value] : ParsePairs(visit.query)) {
     std::string why = visit.endpoint->UnknownParameter(name);
     if (!why.empty()) return Problem(400, "Unknown parameter", std::move(why));
   }
-  if (path == kPortPath) return PortAnswer(kAdminPort);
-  if (visit.endpoint->need == Endpoint::Need::kNobody) return ServeUiFile(request, path);
-  if (path == "/session") return parts_.door.Session(visit, request, peer);
-  if (path == "/flows" || path.starts_with("/flows/")) {
-    return parts_.flows().Handle(request, path, visit.query, visit.who);
-  }
-  if (path.starts_with("/operations/")) {
-    return parts_.operations().Handle(request, path, visit.who);
-  }
-  if (path == "/approvals" || path.starts_with("/approvals/")) {
-    return parts_.approvals().Handle(request, path, visit.query, visit.who);
-  }
-  if (ProcessApi::Has(path)) return process_.Handle(request, path, visit.who);
-  if (path == "/policy/explain") {
+  if (at == kPortPath) return PortAnswer(kAdminPort);
+  if (visit.endpoint->need == Endpoint::Need::kNobody) return ServeUiFile(request, visit.path);
+  if (at == admin_paths::kSession) return parts_.door.Session(visit, request, peer);
+  if (at.starts_with(admin_paths::kFlows)) return parts_.flows().Handle(visit, request);
+  if (at == admin_paths::kSettle) return parts_.operations().Handle(visit, request);
+  if (at.starts_with(admin_paths::kApprovals)) return parts_.approvals().Handle(visit, request);
+  if (ProcessApi::Has(at)) return process_.Handle(visit, request);
+  if (at == admin_paths::kPolicyExplain) {
     return PolicyExplain(*parts_.reloader.versions().Current(), request, visit.query);
   }
   if (request.method == "POST") return Post(visit, request);
-  if (path == "/events") return events_.List(visit.query);
-  if (path == "/operations") return activity_.Operations(visit.query);
-  if (path == "/stream") return activity_.Stream(request, visit.query);
-  if (path == "/policy/tools") return PolicyTools(*parts_.reloader.versions().Current());
-  if (path == "/ledger") return JsonAnswer(ToJson(parts_.ledger.Stats()));
-  if (path == "/ledger/rows") return ListRows(visit.query);
-  if (path == "/report") return ShowReport(visit.query);
-  if (path == "/policy") return JsonAnswer(PolicyStateJson(parts_.reloader));
-  if (path == "/version") {
+  if (at == admin_paths::kEvents) return events_.List(visit.query);
+  if (at == admin_paths::kOperations) return activity_.Operations(visit.query);
+  if (at == admin_paths::kStream) return activity_.Stream(request, visit.query);
+  if (at == admin_paths::kPolicyTools) return PolicyTools(*parts_.reloader.versions().Current());
+  if (at == admin_paths::kLedger) return JsonAnswer(ToJson(parts_.ledger.Stats()));
+  if (at == admin_paths::kLedgerRows) return ListRows(visit.query);
+  if (at == admin_paths::kReport) return ShowReport(visit.query);
+  if (at == admin_paths::kPolicy) return JsonAnswer(PolicyStateJson(parts_.reloader));
+  if (at == admin_paths::kVersion) {
     return JsonAnswer(ObjectText([&](JsonObject& json) {
       json.Text("version", RECOURSE_VERSION);
       json.Text("commit", BuildCommit());
       json.Text("policy_version", parts_.reloader.versions().Current()->version);
     }));
   }
-  return ShowEvent(path.substr(kEvent.size()));
+  return ShowEvent(admin_paths::PlaceIn(at, visit.path));
 }
 
 ServedAnswer AdminApi::Post(const AccessControl::Visit& visit, const HttpRequest& request) {
-  const std::string_view path = visit.path;
-  if (path == "/ledger/verify") return JsonAnswer(ToJson(parts_.ledger.Verify()));
-  if (path == "/ledger/backup") return Backup(visit.who);
-  if (path == "/ledger/accept") return Accept(visit.who, request.body);
-  if (path != "/policy/reload") return Problem(404, "Not found", "nobody answers this path");
+  const std::string_view at = visit.endpoint->path;
+  if (at == admin_paths::kLedgerVerify) return JsonAnswer(ToJson(parts_.ledger.Verify()));
+  if (at == admin_paths::kLedgerBackup) return Backup(visit.who);
+  if (at == admin_paths::kLedgerAccept) return Accept(visit.who, request.body);
+  if (at != admin_paths::kPolicyReload)
+    return Problem(404, "Not found", "nobody answers this path");
   NoteOrder(visit.who, "policy.reload");
   const ReloadReport report = parts_.reloader.Reload("api");
   if (report.result != ReloadReport::Result::kRefused) return JsonAnswer(ToJson(report));

@@ -11,6 +11,7 @@
 #include "filters/approval/call_summary.h"
 #include "filters/key/operation_request.h"
 #include "filters/ledger/model/row_id.h"
+#include "proxy/admin/access/admin_paths.h"
 #include "proxy/admin/access/own_call.h"
 #include "proxy/admin/access/problem.h"
 #include "proxy/admin/api/query_params.h"
@@ -84,20 +85,17 @@ HttpResponse Refused(const ApprovalOutcome& outcome) {
 
 }  // namespace
 
-HttpResponse ApprovalApi::Handle(const HttpRequest& request, std::string_view path,
-                                 std::string_view query, const Operator& who) {
-  constexpr std::string_view kOne = "/approvals/";
-  if (path == "/approvals") return List(query);
-  const std::string_view rest = path.substr(kOne.size());
-  const auto slash = rest.find('/');
+HttpResponse ApprovalApi::Handle(const AccessControl::Visit& visit, const HttpRequest& request) {
+  const std::string_view at = visit.endpoint->path;
+  if (at == admin_paths::kApprovals) return List(visit.query);
   std::uint64_t operation = 0;
-  if (!ParseId(rest.substr(0, slash), operation) || operation == 0) {
+  if (!ParseId(admin_paths::PlaceIn(at, visit.path), operation) || operation == 0) {
     return Problem(400, "Bad operation", "an approval is named by the number of its operation");
   }
-  if (!query.empty()) return Problem(400, "Unknown parameter", "no parameter is taken here");
-  if (slash == std::string_view::npos) return Show(operation);
-  ApprovalOrder order{.operation = operation, .by = {who.name, who.groups}};
-  return Decide(std::move(order), rest.substr(slash + 1), request, who);
+  if (!visit.query.empty()) return Problem(400, "Unknown parameter", "no parameter is taken here");
+  if (at == admin_paths::kApproval) return Show(operation);
+  ApprovalOrder order{.operation = operation, .by = {visit.who.name, visit.who.groups}};
+  return Decide(std::move(order), visit, request);
 }
 
 HttpResponse ApprovalApi::List(std::string_view query) {
@@ -285,9 +283,10 @@ std::string ApprovalApi::WhyNotTwice(const Event& event, const Operator& who) co
   return {};
 }
 
-HttpResponse ApprovalApi::Decide(ApprovalOrder order, std::string_view verb,
-                                 const HttpRequest& request, const Operator& who) {
-  const bool is_approve = verb == "approve";
+HttpResponse ApprovalApi::Decide(ApprovalOrder order, const AccessControl::Visit& visit,
+                                 const HttpRequest& request) {
+  const Operator& who = visit.who;
+  const bool is_approve = visit.endpoint->path == admin_paths::kApprove;
   order.kind = is_approve ? ApprovalOrder::Kind::kApprove : ApprovalOrder::Kind::kReject;
   if (const auto read = ReadOrder(request.body, is_approve, order); !read) {
     return Problem(400, "Bad body", read.error());

@@ -8,7 +8,7 @@
 
 #include "filters/approval/approval_worker.h"
 #include "filters/ledger/ledger.h"
-#include "proxy/admin/access/operator.h"
+#include "proxy/admin/access/access_control.h"
 #include "proxy/admin/access/problem.h"
 #include "proxy/admin/views/pod_names.h"
 #include "proxy/base/clock.h"
@@ -30,9 +30,8 @@ class ApprovalApi {
   };
   explicit ApprovalApi(Parts parts) : parts_(std::move(parts)), pods_(parts_.ledger) {}
 
-  // `path` begins with "/approvals".
-  HttpResponse Handle(const HttpRequest& request, std::string_view path, std::string_view query,
-                      const Operator& who);
+  // The endpoint is one of approvals.
+  HttpResponse Handle(const AccessControl::Visit& visit, const HttpRequest& request);
 
  private:
   HttpResponse List(std::string_view query);
@@ -41,8 +40,8 @@ class ApprovalApi {
   // Why that person may say nothing about it, or not approve it; empty: the ledger judges.
   std::string WhyNotTheirs(const Event& event, const Operator& who) const;
   std::string WhyNotTwice(const Event& event, const Operator& who) const;
-  HttpResponse Decide(ApprovalOrder order, std::string_view verb, const HttpRequest& request,
-                      const Operator& who);
+  HttpResponse Decide(ApprovalOrder order, const AccessControl::Visit& visit,
+                      const HttpRequest& request);
   // The operation's latest event; fails with the answer that says why there is none.
   std::expected<Event, HttpResponse> Find(std::uint64_t operation);
   std::vector<std::string> CredentialsOf(const Event& event) const;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "filters/ledger/model/row_id.h"
+#include "proxy/admin/access/admin_paths.h"
 #include "proxy/admin/access/problem.h"
 #include "proxy/admin/api/flow_query.h"
 #include "proxy/admin/api/order_word.h"
@@ -20,11 +21,11 @@
 namespace recourse {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, FlowAction::Kind>, 4> kVerbs = {{
-    {"close", FlowAction::Kind::kClose},
-    {"cancel", FlowAction::Kind::kCancel},
-    {"undo", FlowAction::Kind::kUndo},
-    {"retry", FlowAction::Kind::kRetry},
+constexpr std::array<std::pair<std::string_view, FlowAction::Kind>, 4> kOrders = {{
+    {admin_paths::kFlowClose, FlowAction::Kind::kClose},
+    {admin_paths::kFlowCancel, FlowAction::Kind::kCancel},
+    {admin_paths::kFlowUndo, FlowAction::Kind::kUndo},
+    {admin_paths::kFlowRetry, FlowAction::Kind::kRetry},
 }};
 constexpr std::array<std::pair<std::string_view, FlowAction::Kind>, 4> kResolutions = {{
     {"done", FlowAction::Kind::kDone},
@@ -64,31 +65,26 @@ std::expected<OrderWord, HttpResponse> ReadReason(const HttpRequest& request, co
 
 }  // namespace
 
-HttpResponse FlowApi::Handle(const HttpRequest& request, std::string_view path,
-                             std::string_view query, const Operator& who) {
-  constexpr std::string_view kOne = "/flows/";
-  if (path == "/flows") return List(query);
-  if (path == "/flows/close" && request.method == "POST") return CloseStopped(query, request, who);
-  const std::string_view rest = path.substr(kOne.size());
-  const auto slash = rest.find('/');
-  const std::string_view verb =
-      slash == std::string_view::npos ? std::string_view() : rest.substr(slash + 1);
-  const bool is_shown = verb.empty() || verb == "preview";
-  const auto kind = KindOf(kVerbs, verb);
-  const bool is_preview = kind == FlowAction::Kind::kUndo && query == "preview=true";
-  if (!query.empty() && !is_preview) {
+HttpResponse FlowApi::Handle(const AccessControl::Visit& visit, const HttpRequest& request) {
+  const std::string_view at = visit.endpoint->path;
+  if (at == admin_paths::kFlows) return List(visit.query);
+  if (at == admin_paths::kCloseStopped) return CloseStopped(visit.query, request, visit.who);
+  const auto kind = KindOf(kOrders, at);
+  const bool is_preview = kind == FlowAction::Kind::kUndo && visit.query == "preview=true";
+  if (!visit.query.empty() && !is_preview) {
     return Problem(400, "Unknown parameter", "only undo takes one: ?preview=true");
   }
   std::string id;
-  if (!PercentDecode(rest.substr(0, slash), id) || id.empty()) {
+  if (!PercentDecode(admin_paths::PlaceIn(at, visit.path), id) || id.empty()) {
     return Problem(400, "Bad flow id", "name the flow by its number or its flow id");
   }
   auto state = Find(id);
   if (!state) return state.error();
-  if (is_shown || is_preview) return Show(*state, !verb.empty());
+  if (at == admin_paths::kFlow) return Show(*state, /*with_plan=*/false);
+  if (at == admin_paths::kFlowPreview || is_preview) return Show(*state, /*with_plan=*/true);
   if (parts_.is_observing()) return NotWhileObserving();
-  if (kind) return Act(*kind, std::move(*state), request, who);
-  return Resolve(std::move(*state), request, who);
+  if (kind) return Act(*kind, std::move(*state), request, visit.who);
+  return Resolve(std::move(*state), request, visit.who);
 }
 
 HttpResponse FlowApi::List(std::string_view query) {

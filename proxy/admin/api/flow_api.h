@@ -7,7 +7,7 @@
 
 #include "filters/ledger/ledger.h"
 #include "filters/saga/flow_operator.h"
-#include "proxy/admin/access/operator.h"
+#include "proxy/admin/access/access_control.h"
 #include "proxy/admin/access/problem.h"
 #include "proxy/admin/views/flow_view.h"
 #include "proxy/admin/views/pod_names.h"
@@ -30,9 +30,8 @@ class FlowApi {
   };
   explicit FlowApi(Parts parts) : parts_(std::move(parts)), pods_(parts_.ledger) {}
 
-  // `path` begins with "/flows".
-  HttpResponse Handle(const HttpRequest& request, std::string_view path, std::string_view query,
-                      const Operator& who);
+  // The endpoint is one of flows.
+  HttpResponse Handle(const AccessControl::Visit& visit, const HttpRequest& request);
 
  private:
   HttpResponse List(std::string_view query);

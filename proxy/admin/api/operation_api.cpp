@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "filters/ledger/model/row_id.h"
+#include "proxy/admin/access/admin_paths.h"
 #include "proxy/admin/access/problem.h"
 #include "proxy/admin/api/order_word.h"
 #include "proxy/admin/api/query_params.h"
@@ -41,12 +42,9 @@ std::expected<HumanWord, HttpResponse> ReadHumanWord(const HttpRequest& request,
 
 }  // namespace
 
-HttpResponse OperationApi::Handle(const HttpRequest& request, std::string_view path,
-                                  const Operator& who) {
-  constexpr std::string_view kOne = "/operations/";
-  const std::string_view rest = path.substr(kOne.size());
+HttpResponse OperationApi::Handle(const AccessControl::Visit& visit, const HttpRequest& request) {
   std::uint64_t number = 0;
-  if (!ParseId(rest.substr(0, rest.find('/')), number)) {
+  if (!ParseId(admin_paths::PlaceIn(visit.endpoint->path, visit.path), number)) {
     return Problem(400, "Bad operation", "an operation is named by its number");
   }
   // People read the number off a list of events.
@@ -61,7 +59,7 @@ HttpResponse OperationApi::Handle(const HttpRequest& request, std::string_view p
                    fmt::format("operation {} was made in observe mode; nothing waits for it",
                                PrintRowId((*event)->operation)));
   }
-  auto word = ReadHumanWord(request, who);
+  auto word = ReadHumanWord(request, visit.who);
   if (!word) return word.error();
   if (parts_.is_observing()) {
     return Problem(409, "Not done", "observe mode leaves operations as they are");

@@ -6,7 +6,7 @@
 
 #include "filters/ledger/ledger.h"
 #include "filters/saga/flow_operator.h"
-#include "proxy/admin/access/operator.h"
+#include "proxy/admin/access/access_control.h"
 #include "proxy/base/http/http_message.h"
 
 namespace recourse {
@@ -22,8 +22,8 @@ class OperationApi {
   };
   explicit OperationApi(Parts parts) : parts_(std::move(parts)) {}
 
-  // `path` begins with "/operations/".
-  HttpResponse Handle(const HttpRequest& request, std::string_view path, const Operator& who);
+  // The endpoint is that which settles.
+  HttpResponse Handle(const AccessControl::Visit& visit, const HttpRequest& request);
 
  private:
   const Parts parts_;

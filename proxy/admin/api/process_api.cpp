@@ -68,11 +68,11 @@ void AddKept(Ledger& ledger, const LedgerRule& rule, JsonObject& json) {
 
 }  // namespace
 
-HttpResponse ProcessApi::Handle(const HttpRequest& request, std::string_view path,
-                                const Operator& who) {
-  if (path == "/drain") return Drain(who);
-  if (path == "/status") return Status();
-  return request.method == "PUT" ? ChangeLevel(request.body, who) : LevelAnswer();
+HttpResponse ProcessApi::Handle(const AccessControl::Visit& visit, const HttpRequest& request) {
+  const std::string_view at = visit.endpoint->path;
+  if (at == admin_paths::kDrain) return Drain(visit.who);
+  if (at == admin_paths::kStatus) return Status();
+  return request.method == "PUT" ? ChangeLevel(request.body, visit.who) : LevelAnswer();
 }
 
 HttpResponse ProcessApi::ChangeLevel(const std::string& body, const Operator& who) {

@@ -6,7 +6,8 @@
 
 #include "filters/call/flow_counts.h"
 #include "filters/ledger/ledger.h"
-#include "proxy/admin/access/operator.h"
+#include "proxy/admin/access/access_control.h"
+#include "proxy/admin/access/admin_paths.h"
 #include "proxy/base/clock.h"
 #include "proxy/base/http/http_message.h"
 #include "proxy/reload/policy_reload.h"
@@ -44,11 +45,12 @@ class ProcessApi {
   explicit ProcessApi(Parts parts)
       : parts_(std::move(parts)), started_(parts_.clock.WallNow()), began_(parts_.clock.Now()) {}
 
-  // Whether Handle is for it.
+  // Whether Handle is for the endpoint of that path.
   static bool Has(std::string_view path) {
-    return path == "/status" || path == "/drain" || path == "/log-level";
+    return path == admin_paths::kStatus || path == admin_paths::kDrain ||
+           path == admin_paths::kLogLevel;
   }
-  HttpResponse Handle(const HttpRequest& request, std::string_view path, const Operator& who);
+  HttpResponse Handle(const AccessControl::Visit& visit, const HttpRequest& request);
 
  private:
   HttpResponse Status() const;

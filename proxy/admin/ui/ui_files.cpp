@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "proxy/admin/access/admin_paths.h"
 #include "proxy/admin/access/problem.h"
 #include "proxy/admin/ui/openapi.h"
 #include "proxy/base/crypto/hash.h"
@@ -12,8 +13,6 @@ namespace recourse {
 namespace {
 
 constexpr std::string_view kShell = "index.html";
-constexpr std::string_view kFolder = "/ui/";
-constexpr std::string_view kApiDocument = "/openapi.json";
 
 // No inline script or style, nothing from elsewhere, no frame; and no text ever becomes markup
 // (require-trusted-types-for).
@@ -45,8 +44,9 @@ void SetIfAbsent(HttpResponse& response, std::string_view name, std::string_view
 
 // Each has one address. Without a name: there is none.
 UiFile FileAt(std::string_view path) {
-  if (path == kApiDocument) return {kApiDocument, OpenApiDocument()};
-  const std::string_view name = path == "/" ? kShell : path.substr(kFolder.size());
+  if (path == admin_paths::kOpenApi) return {admin_paths::kOpenApi, OpenApiDocument()};
+  const std::string_view name =
+      path == admin_paths::kUi ? kShell : admin_paths::PlaceIn(admin_paths::kUiFile, path);
   const auto files = EmbeddedUiFiles();
   const auto file = std::ranges::find(files, name, &UiFile::name);
   return file == files.end() || name == kOpenApiParts ? UiFile() : *file;
