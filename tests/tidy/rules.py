@@ -117,6 +117,8 @@ JSON_NAME = re.compile(r'"[\w./-]*":|^":')
 # The admin API's paths, each there alone; and where the same text is none of them.
 ADMIN_PATHS = "proxy/admin/access/admin_paths.h"
 NO_ADMIN_PATHS = r"proxy/cli/policy/mcp_tool_listing\.cpp$"  # a place in JSON
+# The pages are served as they are, so that they spell paths out: each has to be one of the list.
+ADMIN_PAGES = "proxy/admin/ui/"
 
 # (pattern of a dotted name in Python code, where it may stand, what to do instead)
 BANNED_PYTHON = [

@@ -55,6 +55,8 @@ class Tidy:
             self.check_pages(path, text, pages)
             if path.endswith(CPP):
                 self.check_cpp(path, text, cmake)
+            elif path.endswith(".js"):
+                self.check_page_paths(path, text)
             elif path.endswith(".py"):
                 self.check_python(path, text)
             elif path.endswith(".md"):
@@ -268,6 +270,17 @@ class Tidy:
                 self.report(path, line, f"'{target[1]}' may not stand here: name the path of "
                             f"{rules.ADMIN_PATHS}")
 
+    def check_page_paths(self, path, text):
+        if not path.startswith(rules.ADMIN_PAGES):
+            return
+        for match in re.finditer(r"""["'`](/[a-z](?:\$\{[^}]*\}|[\w/.-])*)""", text):
+            # What is no segment of its own is a query.
+            wanted = re.sub(r"(?<!/)\$\{.*", "", match[1], flags=re.DOTALL)
+            if not wanted.startswith("/ui/") and not any(
+                    is_of(wanted, whole) for whole, _ in self.admin_paths):
+                self.report(path, text.count("\n", 0, match.start()) + 1,
+                            f"'{wanted}' is no path of {rules.ADMIN_PATHS}")
+
     def check_built(self, path, cmake):
         folder = folder_of(path)
         if not path.endswith(".cpp"):
@@ -327,6 +340,13 @@ def names_of(node):
         node = node.value
     whole = parts and isinstance(node, ast.Name)
     return [".".join([node.id, *reversed(parts)])] if whole else []
+
+
+def is_of(path, pattern):
+    """Whether the segments are the same, but for places: `${id}` of a page, `{id}` of the list."""
+    pairs = list(zip(path.split("/"), pattern.split("/"), strict=False))
+    return path.count("/") == pattern.count("/") and all(
+        one == other or "{" in one or "{" in other for one, other in pairs)
 
 
 def folder_of(path):

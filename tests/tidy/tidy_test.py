@@ -254,6 +254,14 @@ class TidyTest(unittest.TestCase):
             found = violations_of({**listed, "proxy/net/a.cpp": f"auto x = {text}\n"})
             self.assertEqual(len(found), int(is_bad), (text, found))
             self.assertIn("name the path of", found[0] if found else "name the path of")
+        for text, is_bad in (
+            ('get("/flows");', False), ("get(`/flows/${id}`);", False), ('get("/flow");', True),
+            ("get(`/flows${query({ a })}`);", False), ("get(`/flows/${id}/redo`);", True),
+            ('import { a } from "/ui/a.js";', False), ('x = "/"; y = "a/b";', False),
+        ):
+            found = violations_of({**listed, "proxy/admin/ui/a.js": f"{text}\n"})
+            self.assertEqual(len(found), int(is_bad), (text, found))
+            self.assertIn("is no path of", found[0] if found else "is no path of")
 
     def test_pages_have_so_many_words_together(self):
         for pages, message in (
