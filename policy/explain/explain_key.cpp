@@ -253,7 +253,8 @@ void AddKey(const Policy& policy, const Tool& tool, const ExplainedCall& call,
           "None of the identity values is in this call, so all arguments count.");
     }
     const std::string fields = is_mcp ? std::string() : FieldsCounted(call);
-    out.key.push_back({"args", out.fingerprint + ", normalized" + fields});
+    const std::string_view said = tool.says_all && door == nullptr ? " (identity: all)" : "";
+    out.key.push_back({"args", out.fingerprint + ", normalized" + fields + std::string(said)});
     return;
   }
   if (door != nullptr) return AddDoor(*door, values, out);

@@ -165,7 +165,7 @@ class McpPolicyWriter {
     }
     Check(out, tool.free_texts.empty()
                    ? std::string("all arguments are the key; name those that make two calls the "
-                                 "same, if there are any")
+                                 "same, or say all")
                    : "texts (" + CommentText(Joined(tool.free_texts)) +
                          ") and no id: a model that rewords them when it repeats the call runs it "
                          "twice; name what makes two calls the same");

@@ -208,7 +208,7 @@ class OpenApiPolicyWriter {
     if (operation.method != "POST" || operation.body_ids.empty()) {
       out +=
           "    # CHECK: the whole body is the key; name the values that make two calls the same, "
-          "if there are any\n    # identity: [ body#/... ]\n";
+          "or say all\n    # identity: [ body#/... ]\n";
       return;
     }
     std::string places;

@@ -43,6 +43,26 @@ void ReadIgnore(MapReader& map, Tool& tool) {
   }
 }
 
+constexpr std::string_view kAllArguments = "all";
+
+void ReadIdentity(MapReader& map, Tool& tool) {
+  const std::vector<LocatedText> items = map.Texts("identity");
+  for (const LocatedText& item : items) {
+    // What holds without the word, too: it adds nothing to the key.
+    if (item.text == kAllArguments) {
+      tool.says_all = true;
+      if (items.size() == 1) continue;
+      map.problems().Error(item.place, item.key,
+                           "stands for all arguments: no place goes beside it");
+    } else if (ToLower(item.text) == kAllArguments || item.text == "*") {
+      map.problems().Error(item.place, item.key,
+                           "'" + item.text + "' is no place, did you mean 'all'?");
+    } else if (auto selector = ReadSelector(item, Reads::kRequest, map.problems())) {
+      tool.identity.push_back(std::move(*selector));
+    }
+  }
+}
+
 void ReadKeyWords(MapReader& map, Tool& tool) {
   static constexpr std::pair<std::string_view, AcrossTraces> kAcross[] = {
       {"if_unanswered", AcrossTraces::kIfUnanswered},
@@ -57,11 +77,7 @@ void ReadKeyWords(MapReader& map, Tool& tool) {
                                                                  {"required", true}};
   ReadScope(map, tool);
   tool.trace_required = map.OneOf("trace", kTrace).value_or(false);
-  for (const LocatedText& item : map.Texts("identity")) {
-    if (auto selector = ReadSelector(item, Reads::kRequest, map.problems())) {
-      tool.identity.push_back(std::move(*selector));
-    }
-  }
+  ReadIdentity(map, tool);
   tool.same_as = ReadSameAs(map);
   ReadIgnore(map, tool);
   tool.dedupe_window = map.Duration("dedupe_window", Millis(0)).value_or(tool.dedupe_window);

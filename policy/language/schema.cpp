@@ -206,7 +206,7 @@ constexpr std::string_view kSchema = R"json({
         "keep_headers": { "$ref": "#/$defs/texts",
           "description": "Fields of its answers that a repeat gets too." },
         "identity": { "$ref": "#/$defs/texts",
-          "description": "Places of what makes two calls the same; else all arguments." },
+          "description": "Places of what makes two calls the same; or all, as without it." },
         "ignore": { "$ref": "#/$defs/texts",
           "description": "JSON pointers to what does not count among the arguments." },
         "scope": {

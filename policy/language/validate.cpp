@@ -179,6 +179,11 @@ void WarnAboutKey(PolicyBuilder& draft, std::size_t index) {
                         "or agent_key: wins");
   }
   if (!tool.identity.empty()) return;
+  if (tool.says_all && tool.agent_key == AgentKey::kYields && draft.ToolHas(index, "agent_key")) {
+    draft.problems.Warn(draft.ToolPlace(index, "agent_key"), draft.ToolKey(index, "agent_key"),
+                        "a key that the agent sends comes before all arguments: `yields` says "
+                        "something only beside an identity that names places");
+  }
   for (const std::string& pointer : tool.ignore) {
     if (std::count(pointer.begin(), pointer.end(), '/') != 1) continue;
     draft.problems.Warn(draft.ToolPlace(index, "ignore"), draft.ToolKey(index, "ignore"),
@@ -188,6 +193,7 @@ void WarnAboutKey(PolicyBuilder& draft, std::size_t index) {
   }
   const Kind scope = tool.scope.kind;
   if (scope == Kind::kHeader || scope == Kind::kBody || scope == Kind::kBaggage) return;
+  if (tool.says_all) return;
   const bool is_named = tool.is_named();
   const bool has_body =
       is_named || std::any_of(tool.methods.begin(), tool.methods.end(), [](const auto& name) {
@@ -199,7 +205,8 @@ void WarnAboutKey(PolicyBuilder& draft, std::size_t index) {
                           (is_named ? "all arguments are" : "the whole body is") +
                           " the key: a model that rewords free text when it repeats the call runs "
                           "it twice; name what makes two calls the same, "
-                          "such as identity: [ body#/order_id ]");
+                          "such as identity: [ body#/order_id ], or say identity: all if every "
+                          "argument counts");
 }
 
 // A call without a body has no room for a key that goes into one, and is refused.

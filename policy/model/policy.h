@@ -264,6 +264,7 @@ struct Tool {
   // Write tools only.
   ScopeRule scope;
   std::vector<Selector> identity;
+  bool says_all = false;            // `identity: all`: the key is that of a tool without
   std::vector<SameAsRule> same_as;  // the first whose `when` holds
   std::optional<KeyRule> key;       // in place of the backend's
   AgentKey agent_key = AgentKey::kYields;

@@ -264,7 +264,7 @@ class IdentityInference {
       }
     }
     if (std::ranges::all_of(kinds_, [](const auto& of) { return of.first.starts_with("path."); })) {
-      made.is_decided = true;
+      made.is_decided = made.is_all = true;
       made.why = tool_.IsMcp() ? "it has no arguments" : "its path is all that it says";
       return;
     }
@@ -276,6 +276,7 @@ class IdentityInference {
     if (!has_proof || made.anchors.empty()) made.anchors.clear();
     if (volatile_.empty() && made.anchors.empty()) {
       made.is_decided = true;
+      made.is_all = made.repeats >= kRepeatsMin;
       made.why = "every repeat had equal arguments";
       return;
     }

@@ -25,6 +25,7 @@ struct SuggestedIdentity {
   std::vector<std::string> reworded;
   std::string why;  // of the identity, or what is undecided
   bool is_decided = false;
+  bool is_all = false;  // shown to be all arguments
   // Of each call of the tool, the sighting that began its intent, as far as repeats are known.
   std::vector<std::size_t> intent_of;
 };

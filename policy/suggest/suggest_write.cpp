@@ -24,6 +24,7 @@ std::string PlaceList(const std::vector<std::string>& places) {
 void WriteIdentity(const SuggestedIdentity& identity, std::string& out) {
   AddComment(out, CountOf(identity.calls, "call") + ", " + CountOf(identity.intents, "intent") +
                       ", " + CountOf(identity.repeats, "repeat") + ". Identity: " + identity.why);
+  if (identity.is_all) out += "    identity: all\n";
   if (identity.identity.empty()) return;
   out += "    identity: " + PlaceList(identity.identity) + "\n";
   if (!identity.ignore.empty()) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "filters/call/client_key.h"
+#include "policy/language/loader.h"
 #include "tests/filters/key_builder.h"
 
 namespace recourse::key_test {
@@ -212,6 +213,32 @@ TEST(KeyTest, WithIdentityOnlyItsValuesEnter) {
   EXPECT_NE(key.args_hash, Derive(call).args_hash);
   call.body = R"({"customer":"c1","cart":8,"note":"please hurry"})";
   EXPECT_NE(key.key, Derive(call).key);
+}
+
+TEST(KeyTest, ThatAllArgumentsCountChangesNoKeyWhetherSaidOrNot) {
+  const auto load = [](const std::string& words) {
+    const LoadedPolicy loaded = LoadPolicyText(
+        "p.yaml",
+        "version: 1\nbackends: { b: { url: \"http://b\" } }\ntools:\n  t: { match: POST b "
+        "/t, effect: write, reason: r, ignore: /meta/at" +
+            words + " }\n");
+    return loaded.policy->tools[0];
+  };
+  for (KeyCase call : {JsonCall(R"({"a":1,"meta":{"at":2}})"), FormCall("a=1"), WithKey("k")}) {
+    for (const bool has_trace : {true, false}) {
+      call.has_client_trace = has_trace;
+      call.tool = load("");
+      const DerivedKey unsaid = Derive(call);
+      call.tool = load(", identity: all");
+      const DerivedKey said = Derive(call);
+      EXPECT_EQ(said.key, unsaid.key);
+      EXPECT_EQ(said.intent, unsaid.intent);
+      EXPECT_EQ(said.args_hash, unsaid.args_hash);
+      EXPECT_EQ(said.has_identity, unsaid.has_identity);
+      EXPECT_EQ(said.is_retry_only, unsaid.is_retry_only);
+      EXPECT_EQ(said.is_windowed, unsaid.is_windowed);
+    }
+  }
 }
 
 TEST(KeyTest, AnAbsentIdentityValueIsAValueOfItsOwn) {

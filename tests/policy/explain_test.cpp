@@ -45,6 +45,17 @@ std::string KeyOf(const std::string& call, const Headers& headers, const std::st
   return out.empty() ? "no key" : out;
 }
 
+TEST(ExplainTest, ThatAllArgumentsAreMeantIsSaidBesideThem) {
+  std::string text = kPolicy;
+  text.replace(text.find("POST orders /notes,"), 19, "POST orders /notes, identity: all,");
+  ExplainedCall call;
+  ASSERT_TRUE(ParseCall("POST orders /notes", call));
+  const auto said = LoadGood(text), unsaid = LoadGood(kPolicy);
+  const KeyPart args = Explain(*said, call).key.back(), same = Explain(*unsaid, call).key.back();
+  EXPECT_EQ(args.name, same.name);
+  EXPECT_EQ(args.source, same.source + " (identity: all)");
+}
+
 TEST(ExplainTest, TheKeyIsMadeOfWhatThePolicyNames) {
   const Headers trace{{"traceparent", kTraceparent}};
   const Headers named{{"traceparent", kTraceparent}, {"Idempotency-Key", "k1"}};

@@ -34,6 +34,33 @@ TEST(KeyWordsTest, WhoNamesACallIsSaidWhereBothDo) {
   EXPECT_THAT(ProblemsOf(Load(", agent_key: maybe")), HasSubstr("accepted: yields, wins"));
 }
 
+TEST(KeyWordsTest, ThatAllArgumentsCountCanBeSaid) {
+  const auto load = [](const std::string& words) {
+    return LoadPolicyText("p.yaml",
+                          "version: 1\nbackends: { b: { url: \"http://b\" } }\ntools:\n"
+                          "  t: { match: POST b /t, effect: write, settle: none, reason: r" +
+                              words + " }\n");
+  };
+  EXPECT_THAT(ProblemsOf(load("")), HasSubstr("or say identity: all if every argument counts"));
+  for (const char* word : {", identity: all", ", identity: [ all ]",
+                           ", identity: all, agent_key: wins, ignore: /meta/sent_at"}) {
+    const LoadedPolicy loaded = load(word);
+    EXPECT_EQ(ProblemsOf(loaded), "") << word;
+    // As of a tool without the word.
+    EXPECT_TRUE(loaded.policy->tools[0].identity.empty()) << word;
+  }
+  EXPECT_THAT(ProblemsOf(load(", identity: [ all, body#/a ]")),
+              HasSubstr("error: tools.t.identity[0]: stands for all arguments"));
+  for (const char* meant : {"ALL", "'*'"}) {
+    EXPECT_THAT(ProblemsOf(load(std::string(", identity: ") + meant)),
+                HasSubstr("is no place, did you mean 'all'?"));
+  }
+  EXPECT_THAT(ProblemsOf(load(", identity: all, agent_key: yields")),
+              HasSubstr("warning: tools.t.agent_key: a key that the agent sends comes before"));
+  EXPECT_THAT(ProblemsOf(load(", identity: all, ignore: /note")),
+              HasSubstr("warning: tools.t.ignore: /note is a top-level member"));
+}
+
 TEST(KeyWordsTest, ThePrincipalMayHaveOtherFields) {
   const auto load = [](const std::string& names) {
     return LoadPolicyText("p.yaml", "version: 1\nprincipal: [ " + names + " ]\n");

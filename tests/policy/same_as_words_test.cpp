@@ -103,6 +103,11 @@ TEST(SameAsWordsTest, WhatCannotBeOneIsAnErrorWithTheFix) {
     EXPECT_FALSE(loaded.ok()) << same;
     EXPECT_THAT(ProblemsOf(loaded), HasSubstr(problem)) << same;
   }
+  const std::string whole =
+      "  whole: { match: POST rest /whole, effect: write, settle: none, identity: all, reason: r "
+      "}\n";
+  EXPECT_THAT(ProblemsOf(With("{ tool: whole, identity: body#/title }", whole)),
+              HasSubstr("all arguments of whole are its key, which no other door can name"));
   const std::string door =
       "  door.other: { match: tools/call door other, effect: write, settle: none, identity: "
       "body#/title, undo: none, reason: r, same_as: { tool: door.create, identity: body#/title } "

@@ -251,6 +251,25 @@ TEST(SuggestIdentityTest, EqualRepeatsOfFewIntentsLeaveAllArgumentsTheKey) {
   EXPECT_TRUE(tool.identity.is_decided);
   EXPECT_THAT(tool.identity.identity, IsEmpty());
   EXPECT_THAT(tool.identity.why, HasSubstr("equal arguments"));
+  Suggestion made = SuggestTools(traffic.seen, {});
+  EXPECT_THAT(ToolsText(made), HasSubstr("equal arguments\n    identity: all\n"));
+}
+
+TEST(SuggestIdentityTest, WhatHasNoArgumentsButItsPathHasAllOfThemForItsIdentity) {
+  SeenTraffic traffic;
+  for (int i = 0; i < 3; ++i) traffic.Call("POST", "/orders/b" + N(i) + "7/close", {}, {});
+  Suggestion made = SuggestTools(traffic.seen, {});
+  EXPECT_THAT(ToolsText(made), HasSubstr("its path is all that it says\n    identity: all\n"));
+}
+
+TEST(SuggestIdentityTest, OneEqualRepeatDoesNotShowThatAllArgumentsCount) {
+  SeenTraffic traffic;
+  for (int i = 0; i < 4; ++i) {
+    if (i == 0) traffic.Call("POST", "/orders", Order(i, 1, "a"), SeenTraffic::Lost());
+    traffic.Call("POST", "/orders", Order(i, 1, "a"), Made(i));
+  }
+  Suggestion made = SuggestTools(traffic.seen, {});
+  EXPECT_THAT(ToolsText(made), Not(HasSubstr("identity: all")));
 }
 
 // What was refused was not made: the same again is the same intent.

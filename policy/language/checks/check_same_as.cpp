@@ -26,6 +26,10 @@ std::string WhyNoDoor(const Policy& policy, const Tool& door, const SameAsRule& 
   if (!tool.same_as.empty()) {
     return tool.name + " is such a door itself; name the tool that it is a door to";
   }
+  if (tool.identity.empty()) {
+    return "all arguments of " + tool.name +
+           " are its key, which no other door can name; give it an identity of places";
+  }
   if (tool.identity.size() != rule.identity.size()) {
     return "names " + std::to_string(rule.identity.size()) + " places, and the identity of " +
            tool.name + " has " + std::to_string(tool.identity.size()) +
