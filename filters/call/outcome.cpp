@@ -9,7 +9,6 @@
 #include "filters/call/call_values.h"
 #include "filters/call/codecs.h"
 #include "filters/call/key_placeholder.h"
-#include "filters/call/payment_challenge.h"
 #include "filters/call/snapshots.h"
 #include "filters/call/stored_response.h"
 #include "filters/call/taken_on.h"
@@ -189,6 +188,17 @@ bool MayBeRepeated(const Tool& tool, const Backend* backend, StatusProof proof,
   if (proof == StatusProof::kNone && is_keyed) return false;
   return AnyHolds(tool.repeat_if, values) ||
          (backend != nullptr && AnyHolds(backend->repeat_if, values));
+}
+
+// Whether a 402 says how to pay, so that the call comes again with a payment: by a challenge (RFC
+// 9110 11.6.1), or by the field or the body of x402 (its specification, versions 2 and 1). Any
+// other one is a refusal, such as that of a card.
+bool AsksForPayment(const Answer& answer) {
+  for (const char* const name : {"WWW-Authenticate", "PAYMENT-REQUIRED"}) {
+    if (FindHeader(answer.response.headers, name) != nullptr) return true;
+  }
+  const std::optional<Json> body = ReadAnswerBody(answer);
+  return body && body->Find("x402Version") != nullptr;
 }
 
 // What the answer proves, of which its status is not everything.

@@ -239,7 +239,7 @@ constexpr std::string_view kSchema = R"json({
           "default": "if_unanswered",
           "description": "Whether the same intent under another trace is a repeat." },
         "on_mismatch": { "enum": [ "reject", "replay", "ask" ], "default": "reject",
-          "description": "Of the same key with other arguments; replay: where all of identity is there." },
+          "description": "Other arguments under one key; replay: where all of identity is." },
         "superseded_by": { "$ref": "#/$defs/texts",
           "description": "Tools whose writes end its answer; others: all on its path or name." },
         "external_ref": { "$ref": "#/$defs/text", "default": "answer.body#/id",

@@ -26,7 +26,8 @@ backends:
     hosts: [ shop.test ]
     timeout: 600s
     credentials: {{ X-Api-Key: {{ file: {secret} }} }}
-  token: {{ url: "{url}", hosts: [ token.test ], credentials: {{ X-Api-Key: {{ file: {whole} }} }} }}
+  token:
+    {{ url: "{url}", hosts: [ token.test ], credentials: {{ X-Api-Key: {{ file: {whole} }} }} }}
   bank: {{ url: "{url}", hosts: [ bank.test ] }}
 tools:
   orders.create: {{ match: "POST shop /{{show}}", effect: write, undo: none, reason: a test }}

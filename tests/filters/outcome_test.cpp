@@ -306,33 +306,6 @@ TEST(OutcomeTest, ListedStatusesProveThatNothingWasDone) {
   EXPECT_EQ(Judge(tool, AnswerOf(500)).phase, Phase::kUncertain);
 }
 
-TEST(OutcomeTest, A402ThatNamesHowToPayComesAgainAndAnyOtherIsARefusal) {
-  const auto phase = [](Answer answer) { return Judge(Tool(), std::move(answer)).phase; };
-  for (const char* const name : {"WWW-Authenticate", "payment-required"}) {
-    Answer challenge = AnswerOf(402);
-    challenge.response.headers.emplace_back(name, "L402 macaroon=a, invoice=b");
-    EXPECT_EQ(phase(challenge), Phase::kNotSent) << name;
-  }
-  EXPECT_EQ(phase(AnswerOf(402, R"({"x402Version":1,"accepts":[]})")), Phase::kNotSent);
-  for (const char* const body : {"", "no", "[]", R"({"error":{"code":"card_declined"}})"}) {
-    EXPECT_EQ(phase(AnswerOf(402, body)), Phase::kRejected) << body;
-  }
-}
-
-TEST(OutcomeTest, FailedWhenMakesARefusalOfWhatHadNoEffect) {
-  Tool tool = ToolWith({}, {"409"});
-  tool.failed_when = {*ParseCondition("answer.body#/code == \"out_of_stock\"")};
-  const auto judged = [&](int status) {
-    return Judge(tool, AnswerOf(status, R"({"code":"out_of_stock"})"));
-  };
-  for (const int status : {409, 412, 429}) {
-    EXPECT_EQ(judged(status).phase, Phase::kRejected) << status;
-    EXPECT_EQ(judged(status).cause, Cause::kRejectedNow) << status;
-    EXPECT_EQ(Judge(tool, AnswerOf(status, "{}")).phase, Phase::kNotSent) << status;
-  }
-  EXPECT_EQ(judged(500).phase, Phase::kUncertain) << "its status proves nothing";
-}
-
 TEST(OutcomeTest, AFieldSaysWhetherAFailureMayBeRepeated) {
   Tool tool;
   Backend plain, keyed;
