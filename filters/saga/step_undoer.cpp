@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "filters/ledger/model/row_id.h"
 #include "filters/saga/undo_plan.h"
 #include "proxy/base/crash_point.h"
@@ -48,6 +50,15 @@ Task<std::optional<FlowState>> StepUndoer::UndoNext(FlowState state) {
   if (decision.kind == UndoDecision::Kind::kSkip) {
     co_return co_await PassOver(std::move(state), step->operation, {});
   }
+  std::uint64_t maker = 0;
+  if (decision.kind == UndoDecision::Kind::kSend) maker = co_await MakerOf(state, *event);
+  if (maker != 0) {
+    const std::string story =
+        fmt::format("step {} ({}) needed no undo: it removed what step {} had made",
+                    PrintRowId(event->operation), event->tool, PrintRowId(maker));
+    co_return co_await PassOver(std::move(state), event->operation, story);
+  }
+  if (tools_.table.Find(state.number) == nullptr) co_return std::nullopt;
   UndoOutcome outcome{UndoOutcome::Kind::kStuck, decision.reason, {}};
   if (decision.kind == UndoDecision::Kind::kSend) {
     if (!tools_.share.Enter(state.number, event->backend, *policy)) co_return std::nullopt;
@@ -76,6 +87,23 @@ Task<std::optional<FlowState>> StepUndoer::UndoNext(FlowState state) {
   if (why.starts_with(named)) why.remove_prefix(named.size());
   co_return co_await tools_.records.Park(
       state, fmt::format("step {} ({}): {}", PrintRowId(step->operation), event->tool, why));
+}
+
+Task<std::uint64_t> StepUndoer::MakerOf(const FlowState& state, const Event& removal) {
+  if (removal.stands.kind != WriteKind::kDelete) co_return 0;
+  for (const FlowStep& other : state.steps) {
+    if (other.operation == removal.operation || !other.has_undo || !NeedsUndo(other)) continue;
+    const FlowEntry* const entry = tools_.table.Find(state.number);
+    if (entry == nullptr) co_return 0;
+    if (std::ranges::find(entry->passed, other.operation) != entry->passed.end()) continue;
+    const auto made = co_await tools_.records.Look(state.number, other.operation);
+    if (!made || !Removes(removal, *made)) continue;
+    const auto policy = tools_.parts.policy(made->policy_version);
+    const Tool* const tool = policy ? policy->FindTool(made->tool) : nullptr;
+    const Flow* const flow = policy ? policy->FindFlow(state.name) : nullptr;
+    if (DecideUndo(*made, tool, flow).kind == UndoDecision::Kind::kSend) co_return other.operation;
+  }
+  co_return 0;
 }
 
 // Its effect needs no undo; `story` is what the flow tells of that beside why it broke.

@@ -27,6 +27,8 @@ class StepUndoer {
  private:
   Task<std::optional<FlowState>> PassOver(FlowState state, std::uint64_t operation,
                                           const std::string& story);
+  // The step of the flow that made what `removal` has removed, and that is undone by that; 0: none.
+  Task<std::uint64_t> MakerOf(const FlowState& state, const Event& removal);
   Task<UndoOutcome> SendUndo(std::uint64_t number, const FlowStep& step, const Event& event,
                              std::shared_ptr<const Policy> policy);
 

@@ -94,6 +94,14 @@ const FlowStep* NextToUndo(const FlowState& state, const std::vector<std::uint64
   return next;
 }
 
+bool Removes(const Event& removal, const Event& earlier) {
+  if (removal.stands.kind != WriteKind::kDelete) return false;
+  const std::vector<Mark> left = LeftBy(removal.stands, removal.resource);
+  return std::ranges::any_of(RemovalsOf(earlier.stands, earlier.resource), [&](const Mark& mark) {
+    return std::ranges::find(left, mark) != left.end();
+  });
+}
+
 UndoDecision DecideUndo(const Event& event, const Tool* tool, const Flow* flow) {
   using Kind = UndoDecision::Kind;
   if (event.is_locked) return {Kind::kPark, event.tool + ": " + event.detail};

@@ -29,6 +29,10 @@ struct UndoDecision {
   Kind kind = Kind::kPark;
   std::string reason;  // of kSkip and kPark, for people
 };
+// Whether the write has removed what the earlier one made. To make that again would leave it there:
+// the undo of the earlier one removes it by its old name.
+bool Removes(const Event& removal, const Event& earlier);
+
 UndoDecision DecideUndo(const Event& event, const Tool* tool, const Flow* flow);
 
 // The phase that an answer to an undo request proves, as the event's phase. A refused repeat of a

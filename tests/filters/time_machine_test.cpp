@@ -100,6 +100,51 @@ TEST(TimeMachineTest, WhatWasThereIsPutBack) {
   EXPECT_EQ(world.upstream.probes.size(), 2U);
 }
 
+constexpr const char* kMakingPolicy = R"(
+version: 1
+backends:
+  tracker: { url: "http://tracker.test", hosts: [ tracker.test ] }
+tools:
+  make: { match: POST tracker /issues, effect: write,
+          undo: { request: "DELETE /issues/{external_ref}", done: [ 2xx, 404 ] } }
+  remove:
+    match: DELETE tracker /issues/{id}
+    effect: write
+    before: { request: "GET /issues/{path.id}", keep: body# }
+    undo: { request: "POST /issues", json: "{before.body#}", only_if: unchanged }
+flow_rules: { agents_may: [ cancel ] }
+)";
+
+// What is made again has another name, by which nobody would remove it.
+TEST(TimeMachineTest, WhatOneFlowHasMadeAndRemovedIsNotMadeAgain) {
+  World world(PolicyOf(kMakingPolicy));
+  std::vector<std::string> writes;
+  world.upstream.probe = [&](const HttpRequest&) { return Respond(200, R"({"id":"n1"})"); };
+  world.upstream.decide = [&](const HttpRequest& request) {
+    writes.push_back(request.method);
+    return request.method == "POST" ? Respond(201, R"({"id":"n1"})") : Respond(204, "");
+  };
+  world.StartFlows();
+  CallSpec call;
+  call.host = "tracker.test";
+  call.target = "/issues";
+  call.body = R"({"title":"a"})";
+  EXPECT_EQ(world.Call(call).status, 201);
+  call.method = "DELETE";
+  call.target = "/issues/n1";
+  call.body.clear();
+  EXPECT_EQ(world.Call(call).status, 204);
+  call.method = "POST";
+  call.target = "/issues";
+  call.headers.emplace_back("Recourse-Flow", "cancel");
+  (void)world.Call(call);
+  world.loop.RunFor(Millis(3'600'000));
+  const FlowState flow = world.ledger.NewestFlows(1)->back();
+  EXPECT_EQ(flow.phase, FlowPhase::kUndone) << flow.reason;
+  EXPECT_EQ(writes, (std::vector<std::string>{"POST", "DELETE"}));
+  EXPECT_NE(flow.reason.find("had made"), std::string::npos) << flow.reason;
+}
+
 // The newer one's undo has given it a version that nobody else has made.
 TEST(TimeMachineTest, TwoUpdatesOfOneFlowAreUndone) {
   Tracker world;
