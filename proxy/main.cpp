@@ -4,7 +4,6 @@
 
 #include "filters/key/explained_arguments.h"
 #include "policy/explain/explain.h"
-#include "policy/explain/replay.h"
 #include "policy/language/config_reader.h"
 #include "policy/language/schema.h"
 #include "proxy/base/http/http_message.h"
@@ -31,6 +30,7 @@
 #include "proxy/drill/drill_command.h"
 #include "proxy/inject/inject_command.h"
 #include "proxy/process/runtime.h"
+#include "proxy/suggest/replay_command.h"
 #include "proxy/suggest/suggest_command.h"
 #include "proxy/telemetry/otlp_options.h"
 
@@ -48,7 +48,7 @@ struct Arguments {
   EventQuery query;
   std::uint64_t event_id = 0;
   std::string since, until;
-  std::string policy_path, call, body_file, exported, policy_before;
+  std::string policy_path, call, body_file;
   std::vector<std::string> headers;
   int exit_code = 0;
 };
@@ -393,15 +393,7 @@ void AddPolicyMakers(CLI::App& policy, Arguments& args) {
     std::cout << PolicySchema();
   });
   AddImports(policy, args.exit_code);
-  CLI::App* replay =
-      policy.add_subcommand("replay", "Say how past calls would be classed under another policy");
-  replay->add_option("export", args.exported, "Events as NDJSON")->required();
-  replay->add_option("--policy", args.policy_path, "The policy to judge them by")->required();
-  replay->add_option("--before", args.policy_before, "The policy they were made under");
-  replay->callback([&args] {
-    args.exit_code =
-        RunPolicyReplay(args.exported, args.policy_path, args.policy_before, std::cout, std::cerr);
-  });
+  AddReplay(policy, args.exit_code);
 }
 
 void AddPolicy(CLI::App& app, Arguments& args) {

@@ -4,121 +4,16 @@
 
 #include <algorithm>
 #include <fstream>
-#include <set>
 
 #include "policy/explain/explain.h"
 #include "policy/language/loader.h"
 #include "policy/model/route_table.h"
-#include "policy/model/tool_names.h"
-#include "proxy/base/json/json.h"
 
 namespace recourse {
 namespace {
 
 constexpr std::string_view kUnlisted = "unlisted.";
 constexpr std::size_t kExamplesShown = 3;
-
-// "17" or "42.17"; empty: there is none.
-std::string IdOf(const Json& event, std::string_view name) {
-  std::string text = ScalarText(event, name);
-  const bool is_id = text != "0" && text.find_first_not_of("0123456789.") == std::string::npos;
-  return is_id ? text : std::string();
-}
-// In the order of one stream's numbers.
-struct ById {
-  bool operator()(const std::string& a, const std::string& b) const {
-    return a.size() != b.size() ? a.size() < b.size() : a < b;
-  }
-};
-
-std::optional<std::string> OptionalText(const Json& event, std::string_view name) {
-  const Json* value = event.Find(name);
-  if (value == nullptr || value->kind == Json::Kind::kNull) return std::nullopt;
-  return value->is_scalar() ? ScalarText(*value) : CanonicalJson(*value);
-}
-
-std::optional<PastCall> ReadCall(const Json& event) {
-  PastCall call;
-  call.event = IdOf(event, "event_id");
-  call.operation = IdOf(event, "operation");
-  call.related = IdOf(event, "related");
-  call.tool = ScalarText(event, "tool");
-  call.backend = ScalarText(event, "backend");
-  call.caller = ScalarText(event, "caller");
-  call.trace_id = ScalarText(event, "trace_id");
-  call.method = ScalarText(event, "method");
-  call.path = ScalarText(event, "path");
-  call.policy_version = ScalarText(event, "policy_version");
-  call.query = OptionalText(event, "query");
-  call.body = OptionalText(event, "body");
-  if (call.operation.empty() || call.method.empty() ||
-      !(call.path.starts_with('/') || call.method == kToolsCall || call.method == kMutation)) {
-    return std::nullopt;
-  }
-  return call;
-}
-
-class ExportReader {
- public:
-  // Empty: taken. Else what is wrong.
-  std::string Take(std::string_view line) {
-    const auto first = line.find_first_not_of(" \t\r");
-    if (first == std::string_view::npos) return {};
-    is_empty_ = false;
-    const auto json = ParseJson(line.substr(first, line.find_last_not_of(" \t\r") + 1 - first));
-    if (!json) return "not one JSON value: " + std::string(json.error().detail());
-    if (json->kind != Json::Kind::kArray) return TakeEvent(*json);
-    for (const Json& event : json->items) {
-      if (std::string problem = TakeEvent(event); !problem.empty()) return problem;
-    }
-    return {};
-  }
-  // As Take, of the whole file.
-  std::string Finish() const {
-    if (is_empty_) return "it is empty; give what `recourse ledger export` prints";
-    if (!is_open_) return {};
-    return "its last line ({\"kind\":\"end\",...}) is missing, so it was cut off; export again, "
-           "or " +
-           std::string("export the rest with --after ") + last_event_ + " and append it";
-  }
-  std::vector<PastCall> calls() && {
-    std::vector<PastCall> all;
-    for (auto& [operation, call] : calls_) all.push_back(std::move(call));
-    return all;
-  }
-
- private:
-  std::string TakeEvent(const Json& event) {
-    if (event.kind != Json::Kind::kObject) return "an event is a JSON object";
-    // A row of the hash chain (--format ndjson) tells its event.
-    const Json* const told = event.Find("event");
-    if (told != nullptr && told->kind == Json::Kind::kObject) return TakeEvent(*told);
-    // Other rows of the ledger have no operation.
-    if (event.Find("operation") == nullptr && event.Find("kind") != nullptr) {
-      const std::string kind = ScalarText(event, "kind");
-      if (kind == "export" || kind == "end") is_open_ = kind == "export";
-      return {};
-    }
-    auto call = ReadCall(event);
-    if (!call) return "an event has operation, method and path (see `recourse events list --json`)";
-    last_event_ = call->event;
-    if (!IdOf(event, "undoes").empty()) return {};  // sent by Recourse: nobody's call
-    const std::string operation = call->operation;
-    const auto [at, is_new] = calls_.try_emplace(operation, std::move(*call));
-    if (is_new && calls_.size() > limits::kReplayCallsMax) {
-      return "more than " + std::to_string(limits::kReplayCallsMax) +
-             " operations; replay the export in parts";
-    }
-    // Later rows of an operation may hold what the first one does not.
-    if (!is_new && !at->second.body && call->body) at->second.body = std::move(call->body);
-    return {};
-  }
-
-  std::map<std::string, PastCall, ById> calls_;
-  bool is_empty_ = true;
-  bool is_open_ = false;  // the first line of an export was seen, and not yet its last
-  std::string last_event_ = "0";
-};
 
 std::string ScopeName(const ScopeRule& scope) {
   switch (scope.kind) {
@@ -218,9 +113,56 @@ void CompareKeys(const PastCall& past, const Explanation& now, const Policy* bef
   }
 }
 
+// What enforce would have done, by the word of observe mode.
+std::size_t ObservedCounts::* ColumnOf(std::string_view verdict) {
+  static const std::map<std::string_view, std::size_t ObservedCounts::*> kColumns{
+      {"fresh", &ObservedCounts::sent},
+      {"would_hold", &ObservedCounts::sent},
+      {"would_replay", &ObservedCounts::replayed},
+      {"would_join", &ObservedCounts::joined},
+      {"would_be_unknown", &ObservedCounts::in_doubt},
+      {"would_resend", &ObservedCounts::in_doubt},
+      {"would_conflict", &ObservedCounts::refused},
+      {"would_refuse", &ObservedCounts::refused},
+      {"would_ask", &ObservedCounts::asks}};
+  const auto at = kColumns.find(verdict);
+  return at == kColumns.end() ? &ObservedCounts::untold : at->second;
+}
+
+// Whether that it is refused, or not, hangs on arguments that the export does not hold.
+bool IsJudgedByArguments(const PastCall& past, const Explanation& now) {
+  const bool has_conditions =
+      now.tool != nullptr && !(now.tool->deny.empty() && now.tool->allow.empty());
+  return has_conditions && !past.body;
+}
+
+// The verdict holds where the key would be made of the same parts; else the arguments, which no
+// export holds, decide.
+void JudgeObserved(const PastCall& past, const Explanation& now, const Policy* before,
+                   ReplayVerdict& verdict) {
+  verdict.tool = now.tool != nullptr ? now.tool->name : std::string(kUnlisted) + past.backend;
+  if (!now.refused.empty() && !IsJudgedByArguments(past, now)) {
+    verdict.counted = &ObservedCounts::refused;
+    return;
+  }
+  const bool was_unlisted = past.tool.starts_with(kUnlisted);
+  const Tool* const was = before == nullptr ? nullptr : before->FindTool(past.tool);
+  const bool is_known = (was_unlisted || was != nullptr) && !IsJudgedByArguments(past, now);
+  if (!is_known || KeyParts(was) != KeyParts(now.tool)) {
+    verdict.counted = &ObservedCounts::untold;
+    return;
+  }
+  verdict.key_unknown.clear();
+  verdict.counted = ColumnOf(past.verdict);
+  const bool asks = now.tool != nullptr && now.tool->approval && now.tool->approval->when.empty() &&
+                    !now.tool->approval->only_suspected;
+  if (asks && verdict.counted == &ObservedCounts::sent) verdict.counted = &ObservedCounts::asks;
+}
+
 }  // namespace
 
 ReplayVerdict ReplayCall(const PastCall& past, const Policy& after, const Policy* before) {
+  const bool is_observed = !past.verdict.empty();
   ReplayVerdict verdict;
   const Explanation now = Explain(after, CallOf(past));
   const std::string name =
@@ -229,40 +171,35 @@ ReplayVerdict ReplayCall(const PastCall& past, const Policy& after, const Policy
     verdict.key_unknown = "the messages to " +
                           std::string(now.backend->is_mcp() ? "an MCP" : "a GraphQL") +
                           " endpoint are not kept";
+    verdict.tool = name;
+    if (is_observed) verdict.counted = &ObservedCounts::untold;
     return verdict;
   }
-  if (!now.refused.empty()) {
+  if (!now.refused.empty() && IsJudgedByArguments(past, now)) {
+    verdict.key_unknown = "arguments are not kept, and `deny` or `allow` reads them";
+  } else if (!now.refused.empty()) {
     verdict.changes.push_back("it would be refused (" + now.refused + "): " + now.reason);
   } else {
-    if (name != past.tool) {
+    if (name != past.tool && !is_observed) {
       verdict.changes.push_back("it would be " + Described(name) +
                                 ", so repeats of the earlier call would be new calls");
     }
     if (now.effect == Effect::kRead) {
-      verdict.changes.emplace_back("it would be a read: passed on, not keyed, not remembered");
+      if (!is_observed) {
+        verdict.changes.emplace_back("it would be a read: passed on, not keyed, not remembered");
+      }
     } else {
-      CompareKeys(past, now, before, verdict);
+      if (!is_observed) CompareKeys(past, now, before, verdict);
       verdict.key_unknown = WhyKeyUnknown(past, now);
       if (verdict.key_unknown.empty() && !now.key.empty()) verdict.key = KeyOf(past, now);
     }
   }
+  const bool is_read = now.refused.empty() && now.effect == Effect::kRead;
+  if (is_observed && !is_read) JudgeObserved(past, now, before, verdict);
   for (const std::string& change : verdict.changes) {
     verdict.group += (verdict.group.empty() ? Described(past.tool) + ": " : "; ") + change;
   }
   return verdict;
-}
-
-std::expected<std::vector<PastCall>, std::string> ReadExport(std::istream& in) {
-  ExportReader reader;
-  std::string line;
-  for (std::uint64_t number = 1; std::getline(in, line); ++number) {
-    if (std::string problem = reader.Take(line); !problem.empty()) {
-      return std::unexpected("line " + std::to_string(number) + ": " + problem);
-    }
-  }
-  if (in.bad()) return std::unexpected("it cannot be read to its end");
-  if (std::string problem = reader.Finish(); !problem.empty()) return std::unexpected(problem);
-  return std::move(reader).calls();
 }
 
 namespace {
@@ -281,6 +218,12 @@ class Summary {
  public:
   void Add(const PastCall& past, const ReplayVerdict& verdict) {
     ++calls_;
+    observed_ += past.verdict.empty() ? 0 : 1;
+    if (verdict.counted != nullptr) {
+      ObservedCounts& counts = tools_[verdict.tool];
+      ++counts.seen;
+      ++(counts.*verdict.counted);
+    }
     if (!verdict.group.empty()) changed_[verdict.group].Add(past.event);
     if (!verdict.key_unknown.empty()) {
       unknown_[Described(past.tool) + ": key cannot be recomputed: " + verdict.key_unknown].Add(
@@ -290,8 +233,9 @@ class Summary {
     if (!past.related.empty()) repeats_.emplace_back(&past, verdict.key);
   }
 
-  // False: nothing changes.
-  bool Print(std::ostream& out) const {
+  // False: nothing changes. `policy` is how its user named it.
+  bool Print(std::ostream& out, const std::string& policy) const {
+    if (!tools_.empty()) out << CountsTable(tools_) << "\n";
     for (const auto& [text, group] : changed_) PrintGroup(out, "changed ", text, group);
     const std::uint64_t merged = PrintMerged(out);
     const std::uint64_t split = PrintSplit(out);
@@ -303,10 +247,27 @@ class Summary {
         "repeats "
         "that would be calls of their own\n",
         calls_, changed, merged, split);
-    return changed + merged + split > 0;
+    if (observed_ == 0) return changed + merged + split > 0;
+    PrintNext(out, policy, merged);
+    return merged > 0 || (observed_ < calls_ && changed + split > 0);
   }
 
  private:
+  void PrintNext(std::ostream& out, const std::string& policy, std::uint64_t merged) const {
+    std::size_t untold = 0;
+    for (const auto& [tool, counts] : tools_) untold += counts.untold;
+    if (merged > 0) {
+      out << "next: name in `identity` what tells the merged calls apart, and replay again\n";
+    } else if (untold > 0) {
+      out << fmt::format(
+          "next: recourse policy replay --data DIR --policy {}: an export has no arguments, and of "
+          "{} they decide; observe mode keeps hashes of them in DIR\n",
+          policy, untold);
+    } else {
+      out << "next: recourse policy check --strict " << policy << "\n";
+    }
+  }
+
   static void PrintGroup(std::ostream& out, std::string_view label, const std::string& text,
                          const Group& group) {
     std::string events;
@@ -353,7 +314,8 @@ class Summary {
     return split;
   }
 
-  std::uint64_t calls_ = 0;
+  std::uint64_t calls_ = 0, observed_ = 0;
+  std::map<std::string, ObservedCounts> tools_;  // of observed calls
   std::map<std::string, Group> changed_, unknown_;
   std::map<std::string, std::vector<const PastCall*>> keys_;
   std::vector<std::pair<const PastCall*, std::string>> repeats_;
@@ -386,7 +348,7 @@ int RunPolicyReplay(const std::string& exported, const std::string& after,
   }
   Summary summary;
   for (const PastCall& call : *calls) summary.Add(call, ReplayCall(call, *policy, old.get()));
-  return summary.Print(out) ? 1 : 0;
+  return summary.Print(out, after) ? 1 : 0;
 }
 
 }  // namespace recourse

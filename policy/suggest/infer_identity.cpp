@@ -264,7 +264,8 @@ class IdentityInference {
       }
     }
     if (std::ranges::all_of(kinds_, [](const auto& of) { return of.first.starts_with("path."); })) {
-      made.is_decided = made.is_all = true;
+      made.is_decided = true;
+      made.is_all = made.calls >= kRepeatsMin;  // one more may have had a body
       made.why = tool_.IsMcp() ? "it has no arguments" : "its path is all that it says";
       return;
     }

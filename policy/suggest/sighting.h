@@ -44,7 +44,7 @@ struct SeenHint {
 };
 
 struct Sighting {
-  std::int64_t wall_ms = 0;
+  std::int64_t wall_ms = 0, took_ms = 0;
   // Of an MCP server: the method of the message; the path is the name of the tool, and bodies are
   // its arguments and its result.
   std::string backend, method;

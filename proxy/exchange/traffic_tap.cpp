@@ -1,5 +1,7 @@
 #include "proxy/exchange/traffic_tap.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include "proxy/base/http/http_message.h"
@@ -61,6 +63,10 @@ void TrafficTap::TakeAnswer(const BodyDecoder::Piece& piece) {
   if (keeps_answer_) keeps_answer_ = Take(HeldFor::kAnswer, piece.data, call_.answer);
 }
 
-void TrafficTap::Ended() { services_.traffic->Add(std::move(call_)); }
+void TrafficTap::Ended() {
+  const std::int64_t now_ms = ToUnixMillis(services_.clock->WallNow());
+  call_.took_ms = std::max<std::int64_t>(now_ms - call_.wall_ms, 0);
+  services_.traffic->Add(std::move(call_));
+}
 
 }  // namespace recourse

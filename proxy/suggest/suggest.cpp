@@ -15,7 +15,7 @@
 #include "proxy/config/config.h"
 #include "proxy/config/files.h"
 #include "proxy/drill/drill.h"
-#include "proxy/traffic/traffic_file.h"
+#include "proxy/suggest/kept_calls.h"
 
 namespace recourse {
 namespace {
@@ -41,22 +41,8 @@ OrWords<std::vector<KnownOperation>> DescribedBy(const std::string& path) {
 OrWords<Suggestion> Infer(const SuggestOptions& options, std::ostream& err) {
   const auto known = DescribedBy(options.openapi);
   if (!known) return std::unexpected(known.error());
-  const auto secret = ReadInstallSecret(
-      options.install_secret.empty() ? options.data + "/install.secret" : options.install_secret);
-  if (!secret) {
-    return std::unexpected(secret.error() +
-                           "; --data is the directory of a process that ran in observe mode");
-  }
-  const TrafficKeys keys(*secret);
-  const auto kept =
-      ReadTraffic(options.data, keys, ToUnixMillis(SystemClock().WallNow() - options.since));
+  const auto kept = ReadKeptCalls({options.data, options.install_secret, options.since}, err);
   if (!kept) return std::unexpected(kept.error());
-  if (kept->seen.empty()) {
-    return std::unexpected("no call was seen in that time; see --since and --install-secret-file");
-  }
-  if (kept->unreadable > 0) {
-    err << kept->unreadable << " lines cannot be read, and were left out\n";
-  }
   return SuggestTools(kept->seen, *known);
 }
 

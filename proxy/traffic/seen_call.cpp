@@ -224,9 +224,14 @@ std::optional<Sighting> McpSightingOf(const SeenCall& call, const HmacKey& key, 
 
 }  // namespace
 
+std::uint64_t HashSeen(std::string_view value, const HmacKey& key) {
+  return ValueReader::HashOf(key, value);
+}
+
 std::optional<Sighting> SightingOf(const SeenCall& call, const HmacKey& key) {
   Sighting made;
   made.wall_ms = call.wall_ms;
+  made.took_ms = call.took_ms;
   made.backend = call.backend;
   made.method = call.method;
   made.tool = call.tool;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "policy/suggest/sighting.h"
 #include "proxy/base/crypto/sha256.h"
@@ -15,7 +16,7 @@ inline constexpr std::size_t kSeenBodyBytesMax = 64 * 1024;
 inline constexpr std::size_t kSeenListBytesMax = 512 * 1024;  // of an MCP server's answers
 
 struct SeenCall {
-  std::int64_t wall_ms = 0;
+  std::int64_t wall_ms = 0, took_ms = 0;
   std::string backend, method, tool, caller, trace_id, agent_key;
   std::string path, query;  // as they came; `query` begins with "?", or is empty
   std::string content_type, body;
@@ -30,6 +31,9 @@ struct SeenCall {
 // Values are hashed under `key`, which is of this use alone. nullopt: a message to an MCP server
 // that tells nothing.
 std::optional<Sighting> SightingOf(const SeenCall& call, const HmacKey& key);
+
+// The hash that a value has in a sighting.
+std::uint64_t HashSeen(std::string_view value, const HmacKey& key);
 
 // One line of JSON, without its end.
 std::string TextOf(const Sighting& sighting);

@@ -46,6 +46,7 @@ std::vector<SeenValue> ValuesIn(const Json& object, std::string_view name) {
 std::string TextOf(const Sighting& sighting) {
   return ObjectText([&](JsonObject& json) {
     json.Number("at", sighting.wall_ms);
+    json.Number("took", sighting.took_ms);
     json.Text("backend", sighting.backend);
     json.Text("method", sighting.method);
     json.TextIfAny("tool", sighting.tool);
@@ -76,6 +77,8 @@ bool ReadSighting(std::string_view text, Sighting& sighting) {
   if (!json || !IsObject(&*json)) return false;
   const std::string at = ScalarText(*json, "at");
   std::from_chars(at.data(), at.data() + at.size(), sighting.wall_ms);
+  const std::string took = ScalarText(*json, "took");
+  std::from_chars(took.data(), took.data() + took.size(), sighting.took_ms);
   const std::string status = ScalarText(*json, "status");
   std::from_chars(status.data(), status.data() + status.size(), sighting.status);
   sighting.backend = TextOf(*json, "backend");

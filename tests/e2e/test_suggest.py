@@ -117,6 +117,9 @@ def observed(doubles, tmp_path_factory):
         # The last call of the day is there while the process runs on.
         wait_until(lambda: "nights.delete" in run_cli(
             "policy", "suggest", "--data", running.data).stdout)  # fmt: skip
+        exported = running.cli("ledger", "export")
+        assert exported.returncode == 0, exported.stderr
+        (directory / "export.ndjson").write_text(exported.stdout)
         assert running.stop() == 0, running.stderr()[-4000:]
     return running
 
@@ -214,6 +217,68 @@ def test_details_are_for_who_asks_or_when_it_does_not_hold(observed, tmp_path):
     assert f"{broken}:" in failed.stderr and "did you mean" in failed.stderr
     missing = run_cli(*arguments, "--policy", tmp_path / "none.yaml")
     assert missing.returncode == 2 and "none.yaml" in missing.stderr
+
+
+def replayed(observed, policy, *calls):
+    told = run_cli("policy", "replay", *calls, "--policy", policy)
+    print(told.stdout, told.stderr)
+    rows = [line.split() for line in told.stdout.split("\n\n")[0].splitlines()[1:]]
+    return told, {row[0]: [int(count) for count in row[1:]] for row in rows}
+
+
+@pytest.fixture(scope="module")
+def beside(observed, suggested, tmp_path_factory):
+    """A directory of the policy in force and its suggested tools."""
+    directory = tmp_path_factory.mktemp("beside")
+    (directory / "policy.yaml").write_text(observed.policy_path.read_text())
+    (directory / "tools.yaml").write_text(suggested[0].read_text())
+    return directory
+
+
+def test_a_check_is_silent_where_all_arguments_were_shown_to_count(beside):
+    tools = yaml.safe_load((beside / "tools.yaml").read_text())["tools"]
+    whole = {name: tool["match"] for name, tool in tools.items() if tool.get("identity") == "all"}
+    assert any(match.startswith("POST ") for match in whole.values()), whole
+    said = run_cli("policy", "check", beside)
+    assert said.returncode == 0, said.stderr
+    for name in whole:
+        assert f"tools.{name}.identity" not in said.stdout + said.stderr
+
+
+def test_a_policy_is_replayed_over_what_was_seen(observed, beside):
+    told, counts = replayed(observed, beside, "--data", observed.data)
+    assert told.returncode == 0, told.stderr
+    # seen, sent, replayed, joined, in doubt, refused, asks, untold
+    assert counts["orders.create"] == [30, 25, 0, 0, 5, 0, 0, 0]
+    assert counts["create_order"][:1] == [30] and counts["nights.delete"][:2] == [1, 1]
+    assert "caught        5  orders.create: the first one's answer had not arrived" in told.stdout
+    assert "0 calls of another intent merged" in told.stdout
+    assert "next: say mode: enforce, then recourse policy check --strict" in told.stdout
+
+
+def test_a_policy_that_takes_two_intents_for_one_does_not_pass(observed, beside, tmp_path):
+    tools = beside / "tools.yaml"
+    merging = tmp_path / "merging"
+    merging.mkdir()
+    (merging / "policy.yaml").write_text((beside / "policy.yaml").read_text())
+    tool = yaml.safe_load(tools.read_text())["tools"]["tickets.create"]
+    match = f'match: "{tool["match"]}"\n'
+    text = tools.read_text().replace(match, match + "    identity: body#/queue\n")
+    (merging / "tools.yaml").write_text(text)
+    told, counts = replayed(observed, merging, "--data", observed.data)
+    assert told.returncode == 1 and "MERGED   tickets.create: " in told.stdout
+    assert "next: add to `identity` what tells these calls apart" in told.stdout
+
+
+def test_an_export_of_what_was_seen_says_what_its_rows_tell(observed, beside):
+    export = observed.policy_path.parent / "export.ndjson"
+    told, counts = replayed(observed, beside, export)
+    assert told.returncode == 0, told.stderr
+    assert sum(counts["tickets.create"][1:7]) == 30, "all arguments are its key"
+    assert counts["orders.create"][-1] == 30, "an export has no arguments"
+    assert "next: recourse policy replay --data DIR --policy" in told.stdout
+    neither = run_cli("policy", "replay", "--policy", beside)
+    assert neither.returncode == 2 and "say which calls" in neither.stderr
 
 
 def test_nothing_that_was_sent_is_readable_on_disk(observed):
