@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "policy/suggest/given_names.h"
 #include "policy/suggest/infer_identity.h"
 #include "policy/suggest/infer_put_back.h"
 #include "policy/suggest/infer_search.h"
@@ -64,6 +65,8 @@ class TrafficLinks {
 
   const std::vector<Sighting>& seen_;
   const std::vector<SeenTool>& tools_;
+  const GivenNames given_;
+  std::map<std::string, NameSlot> slots_;  // by name
   // By the value and the slot ("shop /orders/", "mcp get_order body#/id"), each by time.
   std::unordered_map<std::uint64_t, std::map<std::string, std::vector<Use>>> uses_;
 };

@@ -33,6 +33,10 @@ inline std::string_view MemberOf(std::string_view place) {
   return place.find_first_of("/~") == std::string_view::npos ? place : std::string_view();
 }
 
+inline std::string_view LastToken(std::string_view place) {
+  return place.substr(place.rfind('/') + 1);
+}
+
 inline bool ComesFirst(const std::string& a, const std::string& b) {
   return a.size() != b.size() ? a.size() < b.size() : a < b;
 }

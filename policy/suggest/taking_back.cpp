@@ -18,10 +18,6 @@ constexpr std::array<std::string_view, 17> kTakesBack{
 constexpr std::array<std::string_view, 8> kMayTakeBack{"abort",  "archive", "close",   "deactivate",
                                                        "expire", "return",  "returns", "terminate"};
 
-bool IsTakingBack(std::string_view word) {
-  return std::ranges::find(kTakesBack, word) != kTakesBack.end();
-}
-
 bool IsOpposite(std::string_view verb, const std::vector<std::string>& words) {
   return std::ranges::any_of(OppositesOf(verb), [&](std::string_view opposite) {
     return std::ranges::find(words, opposite) != words.end();
@@ -30,18 +26,22 @@ bool IsOpposite(std::string_view verb, const std::vector<std::string>& words) {
 
 }  // namespace
 
+bool IsTakingBackWord(std::string_view word) {
+  return std::ranges::find(kTakesBack, word) != kTakesBack.end();
+}
+
 TakesBack MayTakeBack(const SeenTool& made, const SeenTool& tool) {
   const auto yes_if = [](bool holds) { return holds ? TakesBack::kYes : TakesBack::kNo; };
   if (tool.segments.empty() || tool.IsRead()) return TakesBack::kNo;
   const std::string& last = tool.segments.back();
   if (tool.method == "DELETE") return yes_if(NamesOne(last));
   if (!tool.IsMcp()) {
-    if (IsTakingBack(last)) return TakesBack::kYes;
+    if (IsTakingBackWord(last)) return TakesBack::kYes;
     return std::ranges::find(kMayTakeBack, last) != kMayTakeBack.end() ? TakesBack::kPerhaps
                                                                        : TakesBack::kNo;
   }
   const auto words = WordsOf(tool.segments.front());
-  if (std::ranges::any_of(words, IsTakingBack)) return TakesBack::kYes;
+  if (std::ranges::any_of(words, IsTakingBackWord)) return TakesBack::kYes;
   return yes_if(std::ranges::any_of(WordsOf(made.segments.front()), [&](const std::string& verb) {
     return IsOpposite(verb, words);
   }));

@@ -1,6 +1,8 @@
 // Which calls may take back what another has made, by method and name. Pure.
 #pragma once
 
+#include <string_view>
+
 #include "policy/suggest/seen_tools.h"
 
 namespace recourse {
@@ -13,5 +15,8 @@ enum class TakesBack {
 
 // Whether it does, the calls have to show.
 TakesBack MayTakeBack(const SeenTool& made, const SeenTool& tool);
+
+// "cancel", "refunds".
+bool IsTakingBackWord(std::string_view word);
 
 }  // namespace recourse

@@ -20,7 +20,9 @@ constexpr std::size_t kSeenValuesMax = 128;  // of a body, a query or an answer
 constexpr std::size_t kSeenPlaceBytesMax = 200;
 constexpr std::size_t kDepthMax = 5;
 constexpr std::size_t kOpaqueBytesMin = 20;
+constexpr std::size_t kHexBytesMin = 16;
 constexpr std::size_t kTextBytesMin = 8;
+constexpr std::size_t kIdDigitsMax = 9;          // that a collection may count to
 constexpr std::int64_t kNowMs = 10 * 60 * 1000;  // as close to the call a time is that of it
 constexpr std::string_view kOtherValues = "(others)";
 
@@ -78,8 +80,9 @@ bool LooksOpaque(std::string_view text) {
       text[23] == '-' && std::ranges::count(text, '-') == 4 &&
       std::ranges::all_of(text, [](char c) { return c == '-' || HexValue(c) >= 0; });
   if (is_uuid) return true;
-  return text.size() >= kOpaqueBytesMin && std::ranges::any_of(text, IsDigitChar) &&
-         std::ranges::any_of(text, IsLetterChar) &&
+  const bool is_hex = std::ranges::all_of(text, [](char c) { return HexValue(c) >= 0; });
+  return text.size() >= (is_hex ? kHexBytesMin : kOpaqueBytesMin) &&
+         std::ranges::any_of(text, IsDigitChar) && std::ranges::any_of(text, IsLetterChar) &&
          std::ranges::all_of(text, [](char c) { return IsDigitChar(c) || IsLetterChar(c); });
 }
 
@@ -87,6 +90,9 @@ ValueKind KindOfText(const std::string& text, std::int64_t now_ms) {
   if (text.empty()) return ValueKind::kFlag;
   if (IsTimeOfCall(text, now_ms) || IsNumberOfNow(text, now_ms)) return ValueKind::kTime;
   if (LooksOpaque(text)) return ValueKind::kOpaque;
+  if (text.size() <= kIdDigitsMax && std::ranges::all_of(text, IsDigitChar)) {
+    return ValueKind::kNumber;
+  }
   const bool has_blank = text.find_first_of(" \t\n") != std::string::npos;
   return has_blank && text.size() >= kTextBytesMin ? ValueKind::kText : ValueKind::kWord;
 }
