@@ -165,11 +165,19 @@ void ReportBuilder::AddIntent(const Event& event) {
   if (event.intent == Digest{}) return;
   const auto at = intents_.find(event.intent);
   if (at != intents_.end()) {
-    AddTrouble(event, at->second.trace == event.trace_id ? "again-after-its-window"
-                                                         : "again-under-another-trace");
-    at->second.trace = event.trace_id;
+    const Tool* const tool = policy_.FindTool(event.tool);
+    const auto window = (tool == nullptr ? limits::kDedupeWindow : tool->dedupe_window).count();
+    // Within its window it is new for another reason, which no other window mends.
+    if (event.trace_id.empty() || at->second.trace.empty()) {
+      AddTrouble(event, "again-without-a-trace");
+    } else if (at->second.trace != event.trace_id) {
+      AddTrouble(event, "again-under-another-trace");
+    } else if (event.wall_ms - at->second.wall_ms > window) {
+      AddTrouble(event, "again-after-its-window");
+    }
+    at->second = {event.trace_id, event.wall_ms};
   } else if (intents_.size() < limits::kReportOperationsMax) {
-    intents_.emplace(event.intent, Intent{event.trace_id});
+    intents_.emplace(event.intent, Intent{event.trace_id, event.wall_ms});
   } else {
     report_.is_cut = true;
   }

@@ -127,6 +127,7 @@ class ReportBuilder {
   };
   struct Intent {
     std::string trace;
+    std::int64_t wall_ms = 0;
   };
 
   void AddDispatch(const Event& event);

@@ -54,7 +54,7 @@ void WriteCall(JsonObject& json, const auto& line) {
 
 // What a trouble with a key means for the calls, and what to change where that is not meant.
 std::string_view MeaningOf(std::string_view trouble) {
-  static constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kMeanings{{
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kMeanings{{
       {"key-reused",
        "the same key with other arguments: 422; name what tells the calls apart in `identity`, or "
        "what may differ in `ignore`"},
@@ -62,6 +62,10 @@ std::string_view MeaningOf(std::string_view trouble) {
        "known as the same call by its intent, as nobody had its answer"},
       {"again-under-another-trace",
        "a new call; if it is a repeat, say so by `across_traces: always` or `ask`"},
+      {"again-without-a-trace",
+       "a new call, as nothing told that it is a repeat: send `traceparent`, or see "
+       "`without_trace` "
+       "(proxy/docs/agents.md)"},
       {"again-after-its-window", "a new call; if it is a repeat, widen `dedupe_window`"},
       {"not-judged", "its body was larger than 8 MiB or broke off, so that nobody knows"},
   }};

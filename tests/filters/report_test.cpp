@@ -195,14 +195,27 @@ TEST_F(ReportTest, WritesWithoutUndoSayWhyUnexplainedOnesFirst) {
 }
 
 TEST_F(ReportTest, TheSameIntentAsANewCallIsTroubleWithKeys) {
-  const auto call = [](std::uint64_t operation, std::string trace) {
-    return Row{operation,         0,  kDispatching, Foreseen::kNone, 0, "pay", std::move(trace),
-               Cause::kFirstCall, "", "intent"};
+  const auto call = [](std::uint64_t operation, std::string trace, std::int64_t at_ms = 0) {
+    return Row{operation,         at_ms, kDispatching, Foreseen::kNone, 0, "pay", std::move(trace),
+               Cause::kFirstCall, "",    "intent"};
   };
-  const Report report = Of({call(1, "t1"), call(2, "t2"), call(3, "t2")});
+  const Report report = Of({call(1, "t1"), call(2, "t2"), call(3, "t2", 700'000)});
   ASSERT_EQ(report.keys.size(), 2U);
   EXPECT_EQ(report.keys[0].trouble, "again-after-its-window");
   EXPECT_EQ(report.keys[1].trouble, "again-under-another-trace");
+}
+
+// Another window mends neither.
+TEST_F(ReportTest, WhatIsNewWithinItsWindowIsNotToldToWidenIt) {
+  const auto call = [](std::uint64_t operation, std::string trace) {
+    return Row{operation,         5,  kDispatching, Foreseen::kNone, 0, "pay", std::move(trace),
+               Cause::kFirstCall, "", "intent"};
+  };
+  const Report report = Of({call(1, ""), call(2, ""), call(3, "")});
+  ASSERT_EQ(report.keys.size(), 1U);
+  EXPECT_EQ(report.keys[0].trouble, "again-without-a-trace");
+  EXPECT_EQ(report.keys[0].calls, 2U);
+  EXPECT_TRUE(Of({call(1, "t1"), call(2, "t1")}).keys.empty()) << "the first one was refused";
 }
 
 TEST_F(ReportTest, MemoryIsBounded) {
