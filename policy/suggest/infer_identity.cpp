@@ -5,6 +5,8 @@
 #include <set>
 #include <unordered_map>
 
+#include "policy/suggest/infer_twins.h"
+
 namespace recourse {
 namespace {
 
@@ -21,43 +23,6 @@ constexpr double kPairsMin = 5;
 constexpr std::size_t kCombinedMost = 12;  // places of which two or three are tried together
 constexpr std::string_view kBodyPrefix = "body#";
 
-struct SeenField {
-  std::uint64_t hash = 0;
-  ValueKind kind = ValueKind::kWord;
-};
-using SeenFields = std::map<std::string, SeenField>;
-
-SeenFields SeenFieldsOf(const Sighting& call, const SeenTool& tool) {
-  SeenFields fields;
-  for (std::size_t i = 0; i < tool.segments.size(); ++i) {
-    if (!NamesOne(tool.segments[i])) continue;
-    fields["path." + std::string(CaptureName(tool.segments[i]))] = {call.path[i].hash,
-                                                                    ValueKind::kWord};
-  }
-  for (const auto* values : {&call.query, &call.body}) {
-    for (const SeenValue& value : *values) fields[value.place] = {value.hash, value.kind};
-  }
-  return fields;
-}
-
-std::vector<std::string> Differing(const SeenFields& one, const SeenFields& other) {
-  std::vector<std::string> places;
-  for (const auto& [place, field] : one) {
-    const auto at = other.find(place);
-    if (at == other.end() || at->second.hash != field.hash) places.push_back(place);
-  }
-  for (const auto& [place, field] : other) {
-    if (!one.contains(place)) places.push_back(place);
-  }
-  return places;
-}
-
-// A call that repeats an earlier one, both by their number in the tool's calls.
-struct Repeat {
-  std::size_t first = 0, again = 0;
-  std::vector<std::string> differs;
-};
-
 class IdentityInference {
  public:
   IdentityInference(const std::vector<Sighting>& seen, const SeenTool& tool)
@@ -70,6 +35,7 @@ class IdentityInference {
 
   SuggestedIdentity Infer() {
     FindRepeats();
+    AddTwins();
     FindVolatile();
     std::erase_if(repeats_, [&](const Repeat& repeat) {
       return !std::ranges::all_of(repeat.differs,
@@ -82,6 +48,7 @@ class IdentityInference {
     made.intents = std::set<std::size_t>(group_.begin(), group_.end()).size();
     for (const std::size_t first : group_) made.intent_of.push_back(tool_.calls[first]);
     Decide(made);
+    Doubt(made);
     return made;
   }
 
@@ -129,6 +96,22 @@ class IdentityInference {
            std::ranges::all_of(repeat.differs, [&](const auto& place) { return MayDrop(place); });
   }
 
+  // Those of one trace that differ in a time or a random value alone are taken for repeats, and
+  // told; about the others somebody is asked.
+  void AddTwins() {
+    std::set<std::size_t> known;
+    for (const Repeat& repeat : repeats_) known.insert(repeat.again);
+    for (Twin& twin : FindTwins(seen_, tool_, fields_)) {
+      if (known.contains(twin.calls.again)) continue;
+      const bool is_plain =
+          twin.is_of_trace && std::ranges::all_of(twin.calls.differs, [&](const auto& place) {
+            return IsAlways(place, ValueKind::kTime) || IsAlways(place, ValueKind::kOpaque);
+          });
+      if (is_plain) repeats_.push_back(twin.calls);
+      twins_.push_back(std::move(twin));
+    }
+  }
+
   // Places whose values are new with every attempt.
   void FindVolatile() {
     std::map<std::string, std::size_t> differs;
@@ -145,14 +128,21 @@ class IdentityInference {
   // No value of it was ever sent twice, sent anywhere else, or told before: it names nothing.
   bool IsOfOneAttempt(const std::string& place) const {
     std::map<std::uint64_t, std::size_t> own;  // by hash: the sighting
+    std::set<std::size_t> again;
     for (std::size_t i = 0; i < fields_.size(); ++i) {
       const auto at = fields_[i].find(place);
       if (at == fields_[i].end()) continue;
-      if (!own.try_emplace(at->second.hash, tool_.calls[i]).second) return false;
+      const auto [first, is_new] = own.try_emplace(at->second.hash, tool_.calls[i]);
+      if (is_new) continue;
+      // The whole call again, byte by byte, may well have it.
+      const auto number = std::ranges::lower_bound(tool_.calls, first->second);
+      const auto earlier = static_cast<std::size_t>(number - tool_.calls.begin());
+      if (!Differing(fields_[earlier], fields_[i]).empty()) return false;
+      again.insert(tool_.calls[i]);
     }
     const auto is_foreign = [&](std::uint64_t hash, std::size_t call) {
       const auto at = own.find(hash);
-      return at != own.end() && at->second != call;
+      return at != own.end() && at->second != call && !again.contains(call);
     };
     for (std::size_t i = 0; i < seen_.size(); ++i) {
       const auto met = [&](const auto& value) { return is_foreign(value.hash, i); };
@@ -316,6 +306,42 @@ class IdentityInference {
                " between all " + std::to_string(made.intents) + " intents";
   }
 
+  // What somebody has to look at before it is believed.
+  void Doubt(SuggestedIdentity& made) const {
+    // By the method a second one changes nothing.
+    const bool may_be_meant = tool_.method != "DELETE" && tool_.method != "PUT";
+    for (const Repeat& repeat : repeats_) {
+      const Sighting& first = Call(repeat.first);
+      const bool has_key = first.agent_key != 0 && first.agent_key == Call(repeat.again).agent_key;
+      made.after_answer += may_be_meant && !has_key && first.Succeeded() && first.is_delivered;
+    }
+    if (made.after_answer > 0) {
+      made.doubts.push_back(std::to_string(made.after_answer) + " of " +
+                            std::to_string(made.repeats) +
+                            (made.repeats == 1 ? " repeat" : " repeats") +
+                            " came after a received answer: these may be meant twice");
+    }
+    std::set<std::string> places;
+    for (const Twin& twin : twins_)
+      places.insert(twin.calls.differs.begin(), twin.calls.differs.end());
+    if (!twins_.empty()) {
+      const bool is_of_trace = std::ranges::all_of(twins_, &Twin::is_of_trace);
+      made.doubts.push_back(
+          std::to_string(twins_.size()) + (twins_.size() == 1 ? " call is" : " calls are") +
+          " equal to an earlier one of the same " + (is_of_trace ? "trace" : "caller") +
+          " but for " + ListOf(places) + ": is it a repeat? then leave them out");
+    }
+    for (const std::string& place : made.identity) {
+      if (places.contains(place)) made.doubted.push_back(place);
+      if (places.contains(place) || !IsAlways(place, ValueKind::kTime)) continue;
+      made.doubted.push_back(place);
+      made.doubts.push_back(place +
+                            " looks like the time of the call: if another attempt may have "
+                            "another, move it to ignore");
+    }
+    made.is_decided = made.is_decided && made.doubts.empty();
+  }
+
   static std::string ListOf(const std::set<std::string>& places) {
     std::string out;
     for (const std::string& place : places) out += (out.empty() ? "" : ", ") + place;
@@ -327,6 +353,7 @@ class IdentityInference {
   std::vector<SeenFields> fields_;                    // by call
   std::map<std::string, std::set<ValueKind>> kinds_;  // by place
   std::vector<Repeat> repeats_;
+  std::vector<Twin> twins_;
   std::set<std::string> volatile_;
   std::vector<std::size_t> group_;  // by call: the first call of its intent
 };

@@ -26,6 +26,10 @@ struct SuggestedIdentity {
   std::string why;  // of the identity, or what is undecided
   bool is_decided = false;
   bool is_all = false;  // shown to be all arguments
+  // Why it is not, though `why` gives it: each a sentence for who looks at it.
+  std::vector<std::string> doubts;
+  std::vector<std::string> doubted;  // places of the identity that may be new with every attempt
+  std::size_t after_answer = 0;      // of the repeats: their client had the first one's answer
   // Of each call of the tool, the sighting that began its intent, as far as repeats are known.
   std::vector<std::size_t> intent_of;
 };

@@ -28,9 +28,10 @@ struct SuggestedProbe {
 
   // Whether it asks for all of the identity: one that asks for a part may find another call's.
   bool IsSure(const SuggestedIdentity& of) const {
-    return !of.identity.empty() && std::ranges::all_of(of.identity, [&](const auto& place) {
-      return std::ranges::find(asks_for, place) != asks_for.end();
-    });
+    return !of.identity.empty() && of.doubted.empty() &&
+           std::ranges::all_of(of.identity, [&](const auto& place) {
+             return std::ranges::find(asks_for, place) != asks_for.end();
+           });
   }
 };
 

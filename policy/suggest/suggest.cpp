@@ -5,6 +5,7 @@
 #include <set>
 
 #include "policy/import/import_text.h"
+#include "policy/suggest/listed_tools.h"
 
 namespace recourse {
 namespace {
@@ -100,25 +101,55 @@ void ReplayTool(const std::vector<Sighting>& seen, const SuggestedTool& tool,
   }
 }
 
+void JudgeListed(const std::vector<Sighting>& seen, const Tool& listed, const SeenTool& tool,
+                 Suggestion& made) {
+  SuggestedTool as_listed{listed.name, tool, InferIdentity(seen, tool), {}, {}};
+  ListedVerdict verdict{listed.name, false, as_listed.identity.repeats, 0, 0};
+  verdict.is_judged = TakeIdentityOf(listed, tool, as_listed.identity);
+  if (verdict.is_judged) {
+    SuggestedReplay sums;
+    ReplayTool(seen, as_listed, sums);
+    verdict.merged = sums.merged;
+    verdict.caught = std::min(sums.repeats - sums.merged, verdict.repeats);
+    made.replay.writes += sums.writes;
+    made.replay.repeats += sums.repeats;
+    made.replay.refused += sums.refused;
+    made.replay.merged += sums.merged;
+  }
+  made.judged.push_back(std::move(verdict));
+}
+
 }  // namespace
 
-Suggestion SuggestTools(const std::vector<Sighting>& seen,
-                        const std::vector<KnownOperation>& known) {
+Suggestion SuggestTools(const std::vector<Sighting>& seen, const std::vector<KnownOperation>& known,
+                        const Policy* policy) {
   Suggestion made;
   made.calls = static_cast<std::size_t>(
       std::ranges::count_if(seen, [](const Sighting& one) { return one.hints.empty(); }));
   const std::vector<SeenTool> tools = ToolsOf(seen, known);
   const TrafficLinks links(seen, tools);
   std::set<std::string> taken;
+  if (policy != nullptr) {
+    for (const Tool& listed : policy->tools) taken.insert(listed.name);
+  }
   std::map<std::size_t, std::string> undone_by;  // by the tool that undoes: what it undoes
   std::vector<std::size_t> numbers;
   for (std::size_t t = 0; t < tools.size(); ++t) {
     const SeenTool& tool = tools[t];
-    const bool is_listed =
+    for (const std::size_t call : tool.calls) {
+      taken.insert(seen[call].tool);
+      made.writes += !tool.IsRead();
+      made.untraced += !tool.IsRead() && seen[call].trace == 0 && seen[call].agent_key == 0;
+    }
+    const Tool* const listed = policy == nullptr ? nullptr : ListedTool(*policy, seen, tool);
+    const bool was_listed =
+        policy == nullptr &&
         std::ranges::any_of(tool.calls, [&](std::size_t call) { return !seen[call].tool.empty(); });
-    for (const std::size_t call : tool.calls) taken.insert(seen[call].tool);
-    if (is_listed) {
+    if (listed != nullptr || was_listed) {
       ++made.listed;
+      if (listed != nullptr && listed->effect != Effect::kRead) {
+        JudgeListed(seen, *listed, tool, made);
+      }
       continue;
     }
     if (NeverRan(seen, tool)) {

@@ -24,7 +24,8 @@ std::string PlaceList(const std::vector<std::string>& places) {
 void WriteIdentity(const SuggestedIdentity& identity, std::string& out) {
   AddComment(out, CountOf(identity.calls, "call") + ", " + CountOf(identity.intents, "intent") +
                       ", " + CountOf(identity.repeats, "repeat") + ". Identity: " + identity.why);
-  if (identity.is_all) out += "    identity: all\n";
+  for (const std::string& doubt : identity.doubts) AddComment(out, "CHECK: " + doubt);
+  if (identity.is_all && identity.is_decided) out += "    identity: all\n";
   if (identity.identity.empty()) return;
   out += "    identity: " + PlaceList(identity.identity) + "\n";
   if (!identity.ignore.empty()) {
@@ -119,7 +120,7 @@ void WriteProbe(const SuggestedTool& tool, const SuggestedProbe& probe, std::str
   const std::string settle = SettleText(probe, tool.seen.IsMcp());
   const std::string found = "found what was made after " + CountOf(probe.found, "intent");
   if (probe.IsSure(tool.identity)) {
-    AddComment(out, found + "; add absent_after when you know how late a request may act");
+    AddComment(out, found + "; CHECK: add absent_after when you know how late a request may act");
     out += "    " + settle + "\n";
   } else {
     AddComment(out, "CHECK: " + found + ", and may find another call's with the same " +
@@ -181,6 +182,9 @@ std::string ToolsText(Suggestion& suggestion) {
         "# Made from " + CountOf(suggestion.calls, "call") +
         " that observe mode saw, by `recourse policy suggest`.\n"
         "# Each line stands on the counts above it. CHECK marks what they leave open.\n";
+    if (const std::string line = UntracedLine(suggestion); !line.empty()) {
+      head += "# CHECK: " + line + "\n";
+    }
     for (const std::string& tool : suggestion.left_out) {
       head += "# CHECK: left out: " + CommentText(tool) + "\n";
     }

@@ -32,15 +32,26 @@ std::string PartOf(std::size_t part, std::size_t whole) {
   return std::to_string(part) + " of " + std::to_string(whole);
 }
 
+std::string Counted(std::size_t count, std::string_view noun) {
+  return std::to_string(count) + " " + std::string(noun) + (count == 1 ? "" : "s");
+}
+
 void JudgeIdentity(const SuggestedIdentity& identity, ToolVerdict& verdict) {
+  if (!identity.doubts.empty()) {
+    std::string all;
+    for (const std::string& doubt : identity.doubts) all += (all.empty() ? "" : "; ") + doubt;
+    verdict.open.push_back("identity (" + all + ")");
+    return;
+  }
   if (!identity.is_decided) {
     std::string_view why = identity.why;
     if (why.starts_with(kNotDecided)) why.remove_prefix(kNotDecided.size());
     verdict.open.push_back("identity (" + std::string(why) + ")");
     return;
   }
-  verdict.holds.push_back("identity of " + std::to_string(identity.intents) + " intents, " +
-                          std::to_string(identity.repeats) + " repeats");
+  verdict.holds.push_back((identity.identity.empty() ? "the whole call tells " : "identity of ") +
+                          Counted(identity.intents, "intent") + ", " +
+                          Counted(identity.repeats, "repeat"));
 }
 
 void JudgeLinks(const SuggestedTool& tool, ToolVerdict& verdict) {
@@ -62,8 +73,13 @@ void JudgeLinks(const SuggestedTool& tool, ToolVerdict& verdict) {
     verdict.must_decide = true;
   }
   if (!links.probe) return;
-  auto& to = links.probe->IsSure(tool.identity) ? verdict.holds : verdict.open;
-  to.push_back("probe found " + std::to_string(links.probe->found));
+  const std::string found = "probe found " + std::to_string(links.probe->found);
+  if (links.probe->IsSure(tool.identity)) {
+    verdict.holds.push_back(found);
+    verdict.open.emplace_back("absent_after of its probe");
+  } else {
+    verdict.open.push_back(found);
+  }
 }
 
 std::string Joined(const std::vector<std::string>& parts) {
@@ -99,6 +115,13 @@ ToolVerdict VerdictOf(const SuggestedTool& tool) {
   return verdict;
 }
 
+std::string UntracedLine(const Suggestion& suggestion) {
+  if (suggestion.untraced == 0) return {};
+  return PartOf(suggestion.untraced, suggestion.writes) +
+         " writes had no trace: what came again after its answer cannot be told from a new call; "
+         "send traceparent, or see without_trace (proxy/docs/agents.md)";
+}
+
 std::string VerdictLines(const Suggestion& suggestion) {
   std::size_t width = 0;
   for (const SuggestedTool& tool : suggestion.tools) width = std::max(width, tool.name.size());
@@ -108,6 +131,15 @@ std::string VerdictLines(const Suggestion& suggestion) {
     const std::string open = verdict.open.empty() ? "" : "; OPEN: " + Joined(verdict.open);
     out += "  " + tool.name + std::string(width - tool.name.size() + 2, ' ') +
            Joined(verdict.holds) + open + "\n";
+  }
+  for (const ListedVerdict& tool : suggestion.judged) {
+    out += "  " + tool.name + "  listed";
+    if (!tool.is_judged) out += "; its identity cannot be judged by what was seen";
+    if (tool.is_judged) {
+      out += "; catches " + PartOf(tool.caught, tool.repeats) + " repeats, takes " +
+             Counted(tool.merged, "other intent") + " for one";
+    }
+    out += "\n";
   }
   for (const std::string& tool : suggestion.left_out) {
     out += "  left out: " + CommentText(tool) + "\n";

@@ -19,6 +19,9 @@ struct ToolVerdict {
 ToolVerdict VerdictOf(const SuggestedTool& tool);
 
 // A line for each tool, its name first.
+// What cannot be told of writes without a trace, and what to do; empty: each had one.
+std::string UntracedLine(const Suggestion& suggestion);
+
 std::string VerdictLines(const Suggestion& suggestion);
 
 }  // namespace recourse

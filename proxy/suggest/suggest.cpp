@@ -9,6 +9,7 @@
 #include "policy/explain/check.h"
 #include "policy/files/sources.h"
 #include "policy/import/openapi.h"
+#include "policy/language/loader.h"
 #include "policy/suggest/suggest.h"
 #include "policy/suggest/tool_verdict.h"
 #include "proxy/base/limits.h"
@@ -38,12 +39,25 @@ OrWords<std::vector<KnownOperation>> DescribedBy(const std::string& path) {
   return known;
 }
 
+// What an earlier suggestion wrote is replaced by this one.
+PolicySources WithoutOutFile(const SuggestOptions& options) {
+  PolicySources sources = ReadPolicyTwice(options.policy);
+  std::error_code ignored;
+  std::erase_if(sources.files, [&](const PolicySource& source) {
+    return !options.out_file.empty() && fs::equivalent(source.name, options.out_file, ignored);
+  });
+  return sources;
+}
+
 OrWords<Suggestion> Infer(const SuggestOptions& options, std::ostream& err) {
   const auto known = DescribedBy(options.openapi);
   if (!known) return std::unexpected(known.error());
   const auto kept = ReadKeptCalls({options.data, options.install_secret, options.since}, err);
   if (!kept) return std::unexpected(kept.error());
-  return SuggestTools(kept->seen, *known);
+  if (options.policy.empty()) return SuggestTools(kept->seen, *known);
+  // One that is invalid is told by the trial.
+  const LoadedPolicy listed = LoadPolicyFiles(WithoutOutFile(options));
+  return SuggestTools(kept->seen, *known, listed.ok() ? listed.policy.get() : nullptr);
 }
 
 // What became of it beside the policy in force.
@@ -56,12 +70,7 @@ struct Trial {
 
 // The policy in force with the suggestion beside it.
 PolicySources Beside(const SuggestOptions& options, const std::string& text) {
-  PolicySources sources = ReadPolicyTwice(options.policy);
-  std::error_code ignored;
-  // What an earlier suggestion wrote there is replaced by this one.
-  std::erase_if(sources.files, [&](const PolicySource& source) {
-    return !options.out_file.empty() && fs::equivalent(source.name, options.out_file, ignored);
-  });
+  PolicySources sources = WithoutOutFile(options);
   sources.files.push_back({options.out_file.empty() ? "suggested.yaml" : options.out_file, text});
   return sources;
 }
@@ -88,7 +97,8 @@ Trial TryOut(const SuggestOptions& options, const Suggestion& made, const std::s
              std::ostream& err) {
   Trial trial;
   const PolicySources sources = Beside(options, text);
-  const CheckedPolicy checked = CheckPolicyFiles(options.policy, sources);
+  const CheckedPolicy checked =
+      CheckPolicyFiles(options.policy + " with " + sources.files.back().name, sources);
   trial.details = checked.text;
   const auto counted = [](std::size_t count, std::string_view noun) {
     return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
@@ -150,6 +160,8 @@ int RunSuggest(const SuggestOptions& options, std::ostream& out, std::ostream& e
   }
   const Trial trial = options.policy.empty() ? Trial() : TryOut(options, *made, text, err);
   err << VerdictOn(options, *made, trial) << VerdictLines(*made) << trial.lines;
+  if (const std::string line = UntracedLine(*made); !line.empty())
+    err << "  trace   " << line << "\n";
   const bool is_told = options.tells_details || !trial.failed.empty();
   if (is_told) err << "\n" << trial.details;
   if (!is_told && !trial.details.empty()) err << "--details tells what check and drill said\n";
