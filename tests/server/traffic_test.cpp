@@ -77,7 +77,10 @@ TEST(TrafficTest, KindsAreToldBeforeTheValueIsForgotten) {
       {R"("")", ValueKind::kFlag},
       {R"("0e0d8d7c-1f9b-4a61-8c1e-7e2d3a4b5c6d")", ValueKind::kOpaque},
       {R"("01HF8Z3J4K5M6N7P8Q9R0S1T2V")", ValueKind::kOpaque},
+      {R"("9f86d081884c7d65")", ValueKind::kOpaque},
       {R"("order-2026-000000017")", ValueKind::kWord},
+      {R"("17")", ValueKind::kNumber},  // as ids are that a collection counts
+      {R"("0123456789")", ValueKind::kWord},
       {R"("two words")", ValueKind::kText},
       {R"("ada")", ValueKind::kWord},
   };
