@@ -237,14 +237,14 @@ UndoRule ReadOneUndo(MapReader& map, const Speaks& speaks, TlsFiles files, bool&
 
 // What holds for all of them stands in the first.
 void TakeFromFirst(MapReader& map, const UndoRule& first, UndoRule& rule) {
-  for (const std::string_view word : {"credentials", "only_if", "attempts", "window"}) {
+  for (const std::string_view word : {"credentials", "attempts", "window"}) {
     if (!map.Has(word)) continue;
     map.problems().Error(map.PlaceOf(word), map.KeyOf(word),
                          "stands in the first of them, and holds for all");
   }
   rule.secrets = first.secrets;
   rule.from_call = first.from_call;
-  rule.only_if_unchanged = first.only_if_unchanged;
+  if (!map.Has("only_if")) rule.only_if_unchanged = first.only_if_unchanged;
   rule.attempts_max = first.attempts_max;
   rule.window = first.window;
 }

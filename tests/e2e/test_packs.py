@@ -169,7 +169,7 @@ class World:
     def settled_by(self, case):
         tool, backend = self.tool(case), self.backend(case)
         if tool.get("settle", "none") != "none":
-            return "probe"
+            return "human" if case.unfound else "probe"
         at = tool.get("key_at", backend.get("key_at", backend.get("key_header", "none")))
         return "human" if at == "none" else "key"
 

@@ -181,3 +181,23 @@ def test_a_transaction_that_was_lost_is_found_on_a_later_page(tmp_path):
         wait_until(lambda: write.send().status // 100 == 2)
         assert write.had() == 1
         write.end()
+
+
+@pytest.mark.parametrize(
+    "pack, tool, members",
+    [
+        ("microsoft-graph", "graph.message.move", {"parentFolderId": "f-archive"}),
+        ("gmail", "gmail.message.trash", {"labelIds": ["TRASH"]}),
+    ],
+)
+def test_a_message_that_was_moved_is_found_on_a_later_page(tmp_path, pack, tool, members):
+    with World(pack, tmp_path) as world:
+        case = next(one for _, one in CASES if one.tool == tool and one.lists)
+        for number in range(2):
+            world.double.make(f"message i{number}", id=f"i{number}", isDraft=False, **members)
+        world.double.page = 1
+        write = Write(world, case)
+        world.double.lose_answers = 1
+        write.send()
+        wait_until(lambda: write.send().status // 100 == 2)
+        assert write.had() == 1

@@ -59,7 +59,7 @@ class BeforeChecks {
     const bool is_used = CheckUndoPlaces();
     if (!tool_.before) {
       // One that cannot be read has been reported.
-      if (tool_.undo && tool_.undo->only_if_unchanged && !has_told_absence_ &&
+      if (ComparesAny() && !has_told_absence_ &&
           !draft_.ToolHas(index_, "before")) {
         Error("undo",
               "only_if: unchanged compares with what `before` reads, and there is none: before: { "
@@ -75,10 +75,11 @@ class BeforeChecks {
           "keeps what nothing puts back; use it in `undo`: json: { title: \"{before.body#/title}\" "
           "}, or say only_if: unchanged there");
     }
-    for (const UndoRule* const one : UndosOf(tool_)) {
-      CheckAllIsBack(*one);
-      CheckPut(*one);
-      WarnAboutOverwriting(*one);
+    const std::vector<const UndoRule*> undos = UndosOf(tool_);
+    for (std::size_t i = 0; i < undos.size(); ++i) {
+      CheckAllIsBack(*undos[i]);
+      CheckPut(*undos[i]);
+      WarnAboutOverwriting(*undos[i], i);
     }
     CheckRequest(routes);
     if (tool_.before->missing == BeforeMissing::kApprove && !tool_.approval) {
@@ -98,10 +99,14 @@ class BeforeChecks {
     }
   }
 
+  bool ComparesAny() const {
+    return std::ranges::any_of(UndosOf(tool_), &UndoRule::only_if_unchanged);
+  }
+
   // Whether the undo takes anything of it.
   bool CheckUndoPlaces() {
     if (!tool_.undo) return false;
-    bool is_used = tool_.undo->only_if_unchanged;
+    bool is_used = ComparesAny();
     for (const UndoRule* const undo : UndosOf(tool_)) {
       for (const Selector& place : SelectorsOf(undo->request)) {
         if (IsBefore(place)) is_used = true, CheckKept(place, "{" + place.text + "}");
@@ -192,19 +197,20 @@ class BeforeChecks {
                         : name + " is tool " + read->name + ", a write: it must only read");
   }
 
-  // Whatever it says: it is there, or wrong and reported.
-  bool SaysOnlyIf() const {
-    const YamlNode* undo = draft_.tool_nodes[index_]->Find("undo");
-    if (undo->kind == YamlNode::Kind::kList) undo = &undo->items.front();
-    return undo->Find("only_if") != nullptr;
+  // Whatever that one, or the first for all, says: it is there, or wrong and reported.
+  bool SaysOnlyIf(std::size_t at) const {
+    const YamlNode* const undo = draft_.tool_nodes[index_]->Find("undo");
+    if (undo->kind != YamlNode::Kind::kList) return undo->Find("only_if") != nullptr;
+    return undo->items.front().Find("only_if") != nullptr ||
+           undo->items[at].Find("only_if") != nullptr;
   }
 
   // What was there before, over what somebody else has written since. What a DELETE took away,
   // nobody can have changed.
-  void WarnAboutOverwriting(const UndoRule& undo) {
+  void WarnAboutOverwriting(const UndoRule& undo, std::size_t at) {
     const bool is_deleted = tool_.methods == std::vector<std::string>{"DELETE"};
     const auto is_value = [](const Selector& one) { return one.source == Source::kBeforeBody; };
-    if (undo.only_if_unchanged || SaysOnlyIf() || is_deleted ||
+    if (undo.only_if_unchanged || SaysOnlyIf(at) || is_deleted ||
         std::ranges::none_of(SelectorsOf(undo.request), is_value)) {
       return;
     }

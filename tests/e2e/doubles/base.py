@@ -267,6 +267,7 @@ class Case:
     moved_undo: object = None  # the effects of the undo then; None: a human is asked
     lost_parks: bool = False  # undone after an answer, but by a human after a lost one
     lists: bool = False  # its probe reads a list, which may lag
+    unfound: bool = False  # its probe never finds it, so a human looks
     headers: dict = field(default_factory=dict)
     asks: bool = False  # a human is asked before it is sent
     later: str = ""  # "write" or "undo": that one is taken on, and done some questions later

@@ -1,9 +1,13 @@
-"""Microsoft Graph v1.0 (microsoftgraph/microsoft-graph-docs-contrib): ids change with moves; 404
-ErrorItemNotFound for what is gone. Copies of OneNote answer 202 with Operation-Location, whose
+"""Microsoft Graph v1.0 (microsoftgraph/microsoft-graph-docs-contrib): ids change with moves, unless
+the request says Prefer: IdType="ImmutableId" (outlook-immutable-id). A folder has an id, and
+perhaps a well-known name, by which its messages are listed too (mailfolder, user-list-messages).
+404 ErrorItemNotFound for what is gone. Copies of OneNote answer 202 with Operation-Location, whose
 status is running, then completed, with the resourceId of the copy (page-copytosection,
 onenoteoperation); a team is archived some time after the 202 (team-archive). An event shows its
 transactionId; a second one with it was seen answered with 201, and refused with 400 or 409
 ErrorDuplicateTransactionId, perhaps with the name of the first."""
+
+import urllib.parse
 
 from doubles.base import Case, Double, Kind, Refused, route
 
@@ -11,12 +15,18 @@ from support.waiting import wait_until
 
 ME = "/v1.0/me"
 GONE = (404, {"error": {"code": "ErrorItemNotFound"}})
+IMMUTABLE = {"Prefer": 'IdType="ImmutableId"'}
+WELL_KNOWN = ("archive", "drafts", "inbox", "sentitems")
+
+
+def folder_id(name):
+    return f"f-{name}" if name in WELL_KNOWN else name
 
 
 class Graph(Double):
     kinds = (
         Kind(f"{ME}/messages", "message", gone=GONE,
-             members={"isDraft": True, "parentFolderId": "drafts"}),
+             members={"isDraft": True, "parentFolderId": folder_id("drafts")}),
         Kind(f"{ME}/events", "event", gone=GONE, lists="value"),
         Kind(f"{ME}/mailFolders", "folder", gone=GONE),
         Kind(f"{ME}/calendars", "calendar", gone=GONE),
@@ -27,6 +37,7 @@ class Graph(Double):
 
     def __init__(self):
         self.second_event = (409, True)  # its status, and whether it names the first
+        self.page = 100  # so many messages at most are listed at once
         self.jobs = {}  # what was taken on: how many questions from now it is done, and how
         super().__init__()
 
@@ -57,21 +68,53 @@ class Graph(Double):
         self.happened("sent")
         return 202, None
 
-    @route(f"POST {ME}/messages/([^/]+)/(send|permanentDelete)")
-    def end(self, _, name, verb):
-        if self.things.pop(f"message {name}", None) is None:
+    def take(self, name):
+        message = self.things.pop(f"message {name}", None)
+        if message is None:
             raise Refused(*GONE)
-        self.happened(verb)
+        return message
+
+    def put(self, name, what, **members):
+        """The message in another folder, under its immutable id (i5) or another one."""
+        name = name if name.startswith("i") else f"x{self.number()}"
+        self.old.discard(f"message {name}")
+        return self.add(f"message {name}", what, **{**members, "id": name})
+
+    @route(f"POST {ME}/messages/([^/]+)/permanentDelete")
+    def erase(self, _, name):
+        self.take(name)
+        self.happened("permanentDelete")
+        return 202, None
+
+    @route(f"POST {ME}/messages/([^/]+)/send")
+    def send_draft(self, _, name):
+        message = {**self.take(name), "isDraft": False, "parentFolderId": folder_id("sentitems")}
+        self.put(name, "send", **message)
         return 202, None
 
     @route(f"POST {ME}/messages/([^/]+)/move")
     def move(self, call, name):
-        message = self.things.pop(f"message {name}", None)
-        if message is None:
-            raise Refused(*GONE)
-        name = f"x{self.number()}"
-        message = {**message, "id": name, "parentFolderId": call.json()["destinationId"]}
-        return 201, self.add(f"message {name}", "move", **message)
+        folder = folder_id(call.json()["destinationId"])
+        return 201, self.put(name, "move", **{**self.take(name), "parentFolderId": folder})
+
+    @route(f"GET {ME}/mailFolders/([^/]+)/messages")
+    def messages(self, call, folder):
+        def seen(name):
+            is_other = call.headers.get("Prefer") == IMMUTABLE["Prefer"] and name[0] != "i"
+            return f"i-of-{name}" if is_other else name
+
+        there = [
+            {**thing, "id": seen(name.split()[1])}
+            for name, thing in self.listed("message")
+            if thing["parentFolderId"] == folder_id(folder)
+        ]
+        skipped = int(call.query.get("$skip", 0))
+        end = skipped + min(self.page, int(call.query["$top"]))
+        answer = {"value": there[skipped:end]}
+        if end < len(there):
+            query = urllib.parse.urlencode({**call.query, "$skip": end})
+            answer["@odata.nextLink"] = f"{self.url}{call.path.split('?')[0]}?{query}"
+        return 200, answer
 
     def goes_on(self, name):
         """Whether it is done by now; each question brings it nearer."""
@@ -126,13 +169,15 @@ DOUBLE = Graph
 OLD = {"contentType": "text", "content": "Old"}
 
 
-def there(kind, **members):
+def there(kind, prefix="x", **members):
     return lambda double: double.make(
-        f"{kind} x{double.number()}", **members, changeKey="1"
+        f"{kind} {prefix}{double.number()}", **members, changeKey="1"
     ).split()[1]
 
 
-A_MESSAGE = there("message", subject="Old", body=OLD, parentFolderId="inbox")
+MAIL = {"subject": "Old", "body": OLD, "isDraft": False, "parentFolderId": folder_id("inbox")}
+DRAFT = {**MAIL, "isDraft": True, "parentFolderId": folder_id("drafts")}
+A_MESSAGE = there("message", **MAIL)
 AN_EVENT = there("event", subject="Old", start={"dateTime": "1"}, end={"dateTime": "2"}, body=OLD)
 
 
@@ -151,10 +196,16 @@ def gone(double, _):
 
 
 def moved_on(double, _):
-    """Somebody has moved it further, so it has another name."""
+    """Somebody has moved it further, so it has another name, unless that is immutable."""
     with double.lock:
-        message, name = double.things.pop(double.newest), f"x{double.number()}"
+        message, name = double.things.pop(double.newest), double.newest.split()[1]
+        name = name if name.startswith("i") else f"x{double.number()}"
         double.things[f"message {name}"] = {**message, "id": name, "parentFolderId": "theirs"}
+
+
+def a_move(folder="archive", prefix="i", **words):
+    return Case("graph.message.move", f"POST {ME}/messages/$id/move", {"destinationId": folder},
+                given=there("message", prefix, **MAIL), **words)  # fmt: skip
 
 
 def deleted(double, names):
@@ -169,9 +220,12 @@ CASES = [
          moved_undo=[]),
     Case("graph.message.update", f"PATCH {ME}/messages/$id", {"subject": "$token"},
          given=A_MESSAGE, foreign=theirs("message")),
-    Case("graph.draft.send", f"POST {ME}/messages/$id/send", given=A_MESSAGE, undone=None),
-    Case("graph.message.move", f"POST {ME}/messages/$id/move", {"destinationId": "archive"},
-         given=A_MESSAGE, foreign=moved_on),
+    Case("graph.draft.send", f"POST {ME}/messages/$id/send", given=there("message", **DRAFT),
+         undone=None),
+    a_move(prefix="x", foreign=moved_on, unfound=True),
+    a_move(prefix="x", headers=IMMUTABLE, parks=True, unfound=True),
+    a_move(headers=IMMUTABLE, foreign=moved_on, lists=True, lost_parks=True),
+    a_move(folder_id("archive"), headers=IMMUTABLE, lists=True, lost_parks=True),
     Case("graph.message.erase", f"POST {ME}/messages/$id/permanentDelete", given=A_MESSAGE,
          undone=None),
     Case("graph.event.create", f"POST {ME}/events", {"subject": "$token"}, moved=gone,
