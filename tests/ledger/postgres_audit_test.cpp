@@ -120,6 +120,36 @@ TEST_F(AuditedTest, AnIntentThatIsNotListedIsFound) {
   EXPECT_NE(Problem(), "");
 }
 
+// Whoever makes the call under another trace would be told of a call that it never meant.
+TEST_F(AuditedTest, AnIntentThatLeadsToTheCallOfAnotherIsFound) {
+  const auto call = [](const std::string& key, std::string_view intent) {
+    NewOperation made = Call(key, key);
+    made.event.intent = Sha256(intent);
+    return made;
+  };
+  const Event first = Dispatch(*one_, call("d", "it"));
+  const Event before = Dispatch(*one_, call("e", "it"));  // led to from the next
+  const Event last = Dispatch(*other_, call("f", "it"));
+  const Event another = Record(*other_, Success(Dispatch(*other_, call("g", "another"))));
+  ASSERT_EQ(Problem(), "");
+  const auto lead = [&](const Event& from, std::uint64_t to) {
+    const RowId id = UnpackRowId(to);
+    Execute("UPDATE intent SET stream = " + std::to_string(id.stream) +
+            ", number = " + std::to_string(id.number) + Is(from.operation));
+  };
+  Execute("CREATE TABLE was AS SELECT * FROM intent");
+  for (const auto& [from, told] : {std::pair(&last, &first), std::pair(&first, &before)}) {
+    lead(*from, another.operation);
+    EXPECT_EQ(Problem(), Row(*told) + ": the table `intent` leads from it to another intent");
+    Execute("DELETE FROM intent; INSERT INTO intent SELECT * FROM was");
+  }
+  lead(another, last.operation);
+  EXPECT_EQ(Problem(), "row " + PrintRowId(another.operation) +
+                           ": the table `intent` leads from it to another intent");
+  Execute("DELETE FROM intent; INSERT INTO intent SELECT * FROM was");
+  EXPECT_EQ(Problem(), "");
+}
+
 TEST_F(AuditedTest, AStreamWhoseRowsAreGoneIsFound) {
   const std::string stream = std::to_string(UnpackRowId(first_.id).stream);
   Execute("DELETE FROM event WHERE stream = " + stream);

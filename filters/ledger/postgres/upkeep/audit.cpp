@@ -128,10 +128,12 @@ class ComparingReader final : public EventLog::Reader {
     return true;
   }
   bool CheckIntents() {
-    const auto missing = intents_.Check();
-    if (missing && *missing == 0) return true;
-    if (missing) {
-      unlike_ = UnlikeRow{*missing, "the table `intent` does not have what it says"};
+    const auto wrong = intents_.Check();
+    if (wrong && wrong->row == 0) return true;
+    if (wrong) {
+      unlike_ = UnlikeRow{wrong->row, wrong->is_missing
+                                          ? "the table `intent` does not have what it says"
+                                          : "the table `intent` leads from it to another intent"};
     }
     return false;
   }

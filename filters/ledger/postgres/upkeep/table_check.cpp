@@ -82,6 +82,25 @@ constexpr PgStatement kMissingIntents{
     "$5::text), 0)"
     " AND (i.intent IS NULL OR i.place < w.least) ORDER BY w.place LIMIT 1"};
 
+// Of calls that are led to from another one of the intent; that stands in clear in each of a call's
+// rows, but a policy may give a later attempt another one.
+constexpr PgStatement kStrangeIntents{
+    "strange_intents",
+    "SELECT w.row FROM unnest($1::uuid[], $2::bytea[], $3::bigint[], $4::bigint[])"
+    " AS w(name, intent, row, operation)"
+    " JOIN intent i ON i.grp = $5::text AND i.intent = w.name"
+    " JOIN event e ON e.stream = i.stream AND e.number = i.number"
+    " WHERE (i.stream <> w.operation >> 36 OR i.number <> w.operation & 68719476735)"
+    " AND substring(e.bytes FROM 122 FOR 32) <> w.intent"
+    " AND NOT EXISTS (WITH RECURSIVE line AS ("
+    "  SELECT l.bytes, l.prev_stream, l.prev_number FROM operation o JOIN event l"
+    "   ON l.stream = o.last_stream AND l.number = o.last_number WHERE o.grp = e.grp"
+    "   AND o.key = e.key"
+    "  UNION ALL SELECT l.bytes, l.prev_stream, l.prev_number FROM line n JOIN event l"
+    "   ON l.stream = n.prev_stream AND l.number = n.prev_number WHERE n.prev_number > 0)"
+    "  SELECT 1 FROM line WHERE substring(bytes FROM 122 FOR 32) = w.intent)"
+    " ORDER BY w.row LIMIT 1"};
+
 // What each says of the first row that it finds.
 struct TableCheck {
   const PgStatement& statement;
@@ -152,8 +171,13 @@ void IntentCheck::Want(const Seen& seen, const Digest& intent, bool is_mark) {
 // As ChangesOf writes it. What had no effect has given its intent back.
 void IntentCheck::Add(const Seen& seen, const EventFront& front, const RowView& row) {
   if (front.phase == Phase::kDispatching || front.phase == Phase::kClaimed) {
-    if (front.intent == Digest{} || !StandsFor(seen.operation)) return;
-    return Want(seen, KeyOfIntent(front.intent, front.principal), false);
+    if (front.intent == Digest{}) return;
+    const Digest intent = KeyOfIntent(front.intent, front.principal);
+    for (const Digest& name : {intent, KeyOfBefore(intent, front.operation)}) {
+      named_.push_back({name, front.intent, seen.row, front.operation});
+    }
+    if (StandsFor(seen.operation)) Want(seen, intent, false);
+    return;
   }
   if (front.phase == Phase::kDenied) {
     const ToolAndCaller made = MadeBy(row);
@@ -165,7 +189,36 @@ void IntentCheck::Add(const Seen& seen, const EventFront& front, const RowView& 
   for (const Mark& mark : LeftBy(front.stands, front.resource)) Want(seen, AsDigest(mark), true);
 }
 
-std::expected<std::uint64_t, std::string> IntentCheck::Check() {
+std::expected<IntentCheck::Wrong, std::string> IntentCheck::Check() {
+  const auto missing = CheckMissing();
+  const auto strange = CheckNamed();
+  wanted_.clear();
+  named_.clear();
+  if (!missing) return std::unexpected(missing.error());
+  if (!strange) return std::unexpected(strange.error());
+  return *missing != 0 ? Wrong{*missing, true} : Wrong{*strange, false};
+}
+
+std::expected<std::uint64_t, std::string> IntentCheck::CheckNamed() {
+  if (named_.empty()) return 0;
+  PgArray names(PgArray::Of::kUuid), intents(PgArray::Of::kBytes), rows(PgArray::Of::kInt),
+      operations(PgArray::Of::kInt);
+  for (const Named& named : named_) {
+    names.Uuid(named.name);
+    intents.Bytes(AsView(named.intent));
+    rows.Int(AsInt(named.row));
+    operations.Int(AsInt(named.operation));
+  }
+  PgArguments arguments;
+  for (const PgArray* const array : {&names, &intents, &rows, &operations}) {
+    array->AppendTo(arguments);
+  }
+  const auto found = reader_.Ask(kStrangeIntents, arguments.Bytes(group_));
+  if (!found) return std::unexpected(found.error());
+  return found->front().size() == 0 ? 0 : found->front().Number(0, 0);
+}
+
+std::expected<std::uint64_t, std::string> IntentCheck::CheckMissing() {
   if (wanted_.empty()) return 0;
   PgArray intents(PgArray::Of::kUuid), rows(PgArray::Of::kInt), places(PgArray::Of::kInt),
       least(PgArray::Of::kInt);
@@ -175,7 +228,6 @@ std::expected<std::uint64_t, std::string> IntentCheck::Check() {
     places.Int(wanted.place);
     least.Int(wanted.is_mark ? wanted.place : 0);
   }
-  wanted_.clear();
   PgArguments arguments;
   for (const PgArray* const array : {&intents, &rows, &places, &least}) array->AppendTo(arguments);
   const auto found = reader_.Ask(kMissingIntents, arguments.Bytes(group_));
