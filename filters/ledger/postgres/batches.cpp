@@ -103,6 +103,7 @@ bool PgBatches::Gather() {
     GatherRound(wishes);
     if (wishes.empty()) return true;
     auto fetched = store_.Read(wishes);
+    if (!fetched && fetched.error().is_conflict()) continue;
     if (!fetched) {
       Log(LogLevel::kWarn, "the ledger's database cannot be read",
           {{"reason", fetched.error().text}});

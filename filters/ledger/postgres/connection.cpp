@@ -18,11 +18,16 @@ namespace {
 
 constexpr std::array<std::string_view, 3> kVerifiedModes = {"verify-full", "verify-ca", "require"};
 constexpr const char* kAuthorities = "/etc/ssl/certs/ca-certificates.crt";
-// Plans are made once, on tables of any size: none of them may scan what will be large.
+// Plans are made once, on tables of any size: none of them may scan what will be large. What is
+// right does not hang on the isolation, and under a stricter one strangers are in each other's way.
 constexpr const char* kSettings =
-    "SET plan_cache_mode = force_generic_plan; SET jit = off; SET enable_seqscan = off;"
+    "SET default_transaction_isolation = 'read committed'; SET plan_cache_mode = "
+    "force_generic_plan; SET jit = off; SET enable_seqscan = off;"
     "SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_bitmapscan = off;"
     "SET client_min_messages = warning";
+
+// How much longer than this side the server waits for an end.
+constexpr Millis kPgServerGraces{1'000};
 
 MonoTime PgNow() { return SystemClock().Now(); }
 
@@ -103,6 +108,16 @@ std::expected<Keywords, std::string> KeywordsOf(const PgOptions& options) {
   return keywords;
 }
 
+// libpq tells of no SQLSTATE while it connects.
+const char* MendOf(std::string_view why) {
+  if (why.find("too many ") != std::string_view::npos) {
+    return "; let the server have more (max_connections, or the role's CONNECTION LIMIT), or a "
+           "pooler before it (pgbouncer: pool_mode = session)";
+  }
+  return "; see that it runs, and that --ledger or the policy's ledger.url has its host, port, "
+         "database and user, and the password";
+}
+
 // With its name two sessions show whether they are one.
 constexpr PgStatement kPgSession{
     "session", "SELECT current_setting('synchronous_commit'), pg_backend_pid()::bigint"};
@@ -165,10 +180,9 @@ std::expected<std::unique_ptr<PgConnection>, std::string> PgConnection::Connect(
       new PgConnection(PQconnectdbParams(names.data(), values.data(), 0), options.answer_within));
   PGconn* const connection = opened->connection_.get();
   if (connection == nullptr || PQstatus(connection) != CONNECTION_OK) {
-    const char* const why = connection == nullptr ? "no memory" : PQerrorMessage(connection);
-    return std::unexpected("the ledger's database cannot be reached: " + OneLine(why) +
-                           "; see that it runs, and that --ledger or the policy's ledger.url has "
-                           "its host, port, database and user, and the password");
+    const std::string why =
+        OneLine(connection == nullptr ? "no memory" : PQerrorMessage(connection));
+    return std::unexpected("the ledger's database cannot be reached: " + why + MendOf(why));
   }
   PQsetNoticeReceiver(connection, &PgConnection::OnNotice, opened.get());
   PQsetnonblocking(connection, 1);
@@ -186,8 +200,20 @@ std::expected<std::unique_ptr<PgConnection>, std::string> PgConnection::Open(
   return opened;
 }
 
+// A server that ends statements or sessions sooner than this side gives them up would be in doubt
+// again and again; one that never does would leave rows locked by a process that is stopped.
+std::string PgConnection::Timeouts() const {
+  constexpr int kHasIdleSession = 140'000, kHasTransaction = 170'000;
+  const std::string most = std::to_string((answer_within_ + kPgServerGraces).count());
+  std::string sql = "SET statement_timeout = " + most + "; SET lock_timeout = 0;";
+  sql += "SET idle_in_transaction_session_timeout = " + most + ";";
+  if (server_version() >= kHasIdleSession) sql += "SET idle_session_timeout = 0;";
+  if (server_version() >= kHasTransaction) sql += "SET transaction_timeout = 0;";
+  return sql;
+}
+
 std::expected<void, std::string> PgConnection::Prepare(const PgOptions& options) {
-  if (auto set = Execute(kSettings); !set) {
+  if (auto set = Execute(Timeouts() + kSettings); !set) {
     return std::unexpected("the ledger's database refuses settings: " + set.error().text);
   }
   Queue(kPgSession);
@@ -217,7 +243,7 @@ void PgConnection::OnNotice(void* self, const PGresult* notice) {
   const char* const severity = PQresultErrorField(notice, PG_DIAG_SEVERITY_NONLOCALIZED);
   // A commit whose standby did not confirm it is told as a warning.
   if (severity != nullptr && std::string_view(severity) == "WARNING") {
-    static_cast<PgConnection*>(self)->has_warning_ = true;
+    static_cast<PgConnection*>(self)->warning_ = OneLine(PQresultErrorMessage(notice));
   }
 }
 
@@ -300,7 +326,7 @@ std::expected<void, PgFailure> PgConnection::Execute(const std::string& sql) {
 
 std::expected<std::vector<PgRows>, PgFailure> PgConnection::Run() {
   const std::vector<const char*> queued = std::exchange(queued_, {});
-  has_warning_ = false;
+  warning_.clear();
   if (is_lost() || PQpipelineSync(connection_.get()) == 0) {
     return std::unexpected(Lost(PQerrorMessage(connection_.get())));
   }
@@ -329,7 +355,9 @@ std::expected<std::vector<PgRows>, PgFailure> PgConnection::Run() {
                IsOfAnotherSession(refused->sqlstate);
     return std::unexpected(std::move(*refused));
   }
-  if (has_warning_) return std::unexpected(Lost("the commit was confirmed with a warning"));
+  if (!warning_.empty()) {
+    return std::unexpected(Lost("the commit was confirmed with a warning: " + warning_));
+  }
   return rows;
 }
 

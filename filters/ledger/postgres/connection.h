@@ -74,6 +74,7 @@ class PgConnection {
   static std::expected<std::unique_ptr<PgConnection>, std::string> Connect(
       const PgOptions& options);
   std::expected<void, std::string> Prepare(const PgOptions& options);
+  std::string Timeouts() const;
   bool Send(const PgStatement& statement, const PgArguments& arguments);
   bool WaitFor(MonoTime deadline, bool may_write);
   std::expected<PGresult*, PgFailure> Next(MonoTime deadline);
@@ -84,7 +85,7 @@ class PgConnection {
   const Millis answer_within_;
   std::set<std::string_view> prepared_;
   std::vector<const char*> queued_;  // since the last Run; of a preparation what it prepares
-  bool has_warning_ = false;         // since the last Run
+  std::string warning_;              // since the last Run
   bool is_lost_ = false;
 };
 

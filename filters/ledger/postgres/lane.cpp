@@ -194,11 +194,11 @@ bool PgLane::IsBeatDue() {
 bool PgLane::IsReady() {
   const bool was_connected = store_.is_connected();
   if (auto connected = store_.Connect(); !connected) {
-    if (!is_away_told_) {
+    if (away_told_ != connected.error()) {
       Log(LogLevel::kError, "the ledger's database is away; new writes are held back",
           {{"reason", connected.error()}});
     }
-    is_away_told_ = true;
+    away_told_ = connected.error();
     return false;
   }
   lease_.Take();
@@ -206,7 +206,7 @@ bool PgLane::IsReady() {
   if (!batches_.Resolve()) return false;
   if (was_connected) return true;
   reconnect_after_ = Millis(0);
-  is_away_told_ = false;
+  away_told_.clear();
   const std::lock_guard lock(mutex_);
   away_since_.reset();
   return true;

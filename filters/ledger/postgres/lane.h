@@ -86,7 +86,7 @@ class PgLane {
   std::vector<Request> taken_;
   std::map<std::uint64_t, PgMark> marks_;  // by operation
   Millis reconnect_after_{};               // not 0: the database is away
-  bool is_away_told_ = false;
+  std::string away_told_;                  // why, as people were told last
 
   GroupPast past_;  // constant after Start()
   std::atomic<std::uint64_t> stream_ = 0;

@@ -399,7 +399,11 @@ BatchEnd PgStore::CommitLocked(std::vector<PlannedRows>& plans, const std::vecto
 
 BatchEnd PgStore::Doubt(const PgFailure& failure, Built built) {
   ++local_.shared.in_doubt;
-  Log(LogLevel::kWarn, "the ledger's database did not confirm a batch", {{"reason", failure.text}});
+  Log(LogLevel::kWarn, "the ledger's database did not confirm a batch",
+      {{"reason", failure.text},
+       {"do",
+        "see that it answers, and that a standby which synchronous_standby_names asks for "
+        "runs"}});
   in_doubt_ = std::move(built);
   connection_.reset();
   return BatchEnd::kInDoubt;

@@ -1,0 +1,162 @@
+// Settings and bounds of the server that a ledger in PostgreSQL lives with, or says what to do.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "filters/ledger/ledger.h"
+#include "filters/ledger/postgres/connection.h"
+#include "filters/ledger/postgres/open.h"
+#include "filters/ledger/shared_view.h"
+#include "tests/ledger/ledger_test_support.h"
+#include "tests/ledger/postgres_relay.h"
+#include "tests/ledger/postgres_upkeep_fixture.h"
+
+namespace recourse::postgres_settings_test {
+namespace {
+
+using Kind = Begun::Kind;
+using testing::HasSubstr;
+
+class PostgresSettingsTest : public PostgresUpkeepTest {
+ protected:
+  std::unique_ptr<PgConnection> Connect() const {
+    auto opened = PgConnection::Open({.url = url_});
+    EXPECT_TRUE(opened) << (opened ? "" : opened.error());
+    return std::move(*opened);
+  }
+  static std::int64_t Ask(PgConnection& connection, const PgStatement& statement) {
+    connection.Queue(statement);
+    const auto rows = connection.Run();
+    EXPECT_TRUE(rows) << (rows ? "" : rows.error().text);
+    return rows && rows->front().size() > 0 ? rows->front().Int(0, 0) : 0;
+  }
+  static std::uint64_t InDoubt(Ledger& ledger) {
+    return dynamic_cast<SharedLedgerView&>(ledger).SharedCounts().in_doubt;
+  }
+  void ExpectRefused(Started<Result<Begun>>& begin) {
+    clock_.Advance(Millis(2'001));
+    const auto refused = begin.Get(executor_);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code(), ErrorCode::kLedgerUnavailable);
+    EXPECT_EQ(refused.error().delivery(), Delivery::kNotSent);
+  }
+  void AwaitItsReturn(Ledger& ledger) {
+    while (!TryBegin(ledger, Call("another"))) std::this_thread::yield();
+  }
+};
+
+// Of a commit that nobody has confirmed nothing is told, also when its wait is ended.
+class StandbyTest : public PostgresSettingsTest {
+ protected:
+  static constexpr PgStatement kAwaiting{
+      "test_awaiting", "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"};
+  static constexpr PgStatement kEndWaits{
+      "test_end_waits",
+      "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"};
+
+  ~StandbyTest() override { Ask({}); }
+  // Until it is so.
+  void Ask(const std::string& standby) {
+    const auto admin = Connect();
+    EXPECT_TRUE(admin->Execute("ALTER SYSTEM SET synchronous_standby_names = '" + standby + "'"));
+    EXPECT_TRUE(admin->Execute("SELECT pg_reload_conf()"));
+    if (standby.empty()) return;
+    for (bool is_awaited = false; !is_awaited;) {
+      auto probe = PgConnection::Open({.url = url_, .answer_within = Millis(100)});
+      is_awaited = !(*probe)->Execute("CREATE TABLE probe(); DROP TABLE probe");
+    }
+    while (PostgresSettingsTest::Ask(*admin, kEndWaits) > 0) std::this_thread::yield();
+  }
+};
+
+TEST_F(StandbyTest, WhatNoStandbyHasConfirmedIsNeitherToldNorSent) {
+  const auto opened =
+      OpenPostgresLedger({.store = {.connection = {.url = url_, .answer_within = Millis(500)},
+                                    .group = "shop/checkout",
+                                    .install_id = "install-1",
+                                    .time = PgStoreOptions::Time::kProcess}},
+                         clock_);
+  ASSERT_TRUE(opened) << opened.error();
+  Ledger& ledger = **opened;
+  Finish(*other_, "kept");
+  Ask("nobody");
+  const auto admin = Connect();
+  testing::internal::CaptureStderr();
+  Started<Result<Begun>> begin(ledger.Begin(Call("k"), executor_));
+  while (PostgresSettingsTest::Ask(*admin, kAwaiting) == 0) std::this_thread::yield();
+  PostgresSettingsTest::Ask(*admin, kEndWaits);
+  while (InDoubt(ledger) == 0) std::this_thread::yield();
+  EXPECT_EQ(TryBegin(*other_, Call("kept"))->kind, Kind::kReplay);
+  ExpectRefused(begin);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("synchronous_standby_names"));
+  Ask({});
+  AwaitItsReturn(ledger);
+  const auto again = TryBegin(*other_, Call("k"));
+  ASSERT_TRUE(again) << again.error().detail();
+  EXPECT_EQ(again->kind, Kind::kFresh);
+  EXPECT_EQ(again->event.attempt, 2) << "it was written, and never sent";
+  EXPECT_EQ(Problem(), "");
+}
+
+TEST_F(PostgresSettingsTest, WhereAllConnectionsAreTakenItSaysSoAndGoesOnWithThoseItHas) {
+  PostgresRelay relay(SocketOf(url_));
+  const auto cut = OpenTestPostgres(UrlThrough(relay.directory(), url_), clock_);
+  Finish(*cut, "kept");
+  testing::internal::CaptureStderr();
+  relay.SetAway(true);
+  std::vector<PGconn*> all;
+  do {
+    all.push_back(PQconnectdb(url_.c_str()));
+  } while (PQstatus(all.back()) == CONNECTION_OK);
+  relay.SetAway(false);
+  Started<Result<Begun>> begin(cut->Begin(Call("k"), executor_));
+  std::string said;
+  for (PGconn* const one : all) {
+    if (PQstatus(one) != CONNECTION_OK) said = PQerrorMessage(one);
+  }
+  EXPECT_THAT(said, HasSubstr("too many clients"));
+  ExpectRefused(begin);
+  EXPECT_EQ(TryBegin(*one_, Call("kept"))->kind, Kind::kReplay);
+  EXPECT_EQ(Dispatch(*one_, Call("k")).attempt, 1);
+  for (PGconn* const one : all) PQfinish(one);
+  AwaitItsReturn(*cut);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("max_connections"));
+  EXPECT_EQ(TryBegin(*cut, Call("k"))->kind, Kind::kRunning);
+}
+
+TEST_F(PostgresSettingsTest, WhatTheServerSetsForSessionsEndsNothingOfOurs) {
+  const std::size_t options = url_.find("options=") + sizeof("options=") - 1;
+  const std::string url =
+      url_.substr(0, options) + "'" + url_.substr(options) +
+      " -cstatement_timeout=30 -clock_timeout=30 -cidle_in_transaction_session_timeout=30"
+      " -cidle_session_timeout=30 -cdefault_transaction_isolation=serializable'";
+  const auto harsh = OpenTestPostgres(url, clock_);
+  ASSERT_NE(harsh, nullptr);
+  std::thread holds([admin = Connect()] {
+    EXPECT_TRUE(
+        admin->Execute("BEGIN; SELECT 1 FROM stream FOR UPDATE; SELECT pg_sleep(0.3);"
+                       " COMMIT"));
+  });
+  const Event event = Dispatch(*harsh, Call("k"));
+  holds.join();
+  EXPECT_TRUE(Connect()->Execute("SELECT pg_sleep(0.1)"));
+  Record(*harsh, Success(event));
+  const SharedLedgerCounts counts = dynamic_cast<SharedLedgerView&>(*harsh).SharedCounts();
+  EXPECT_EQ(counts.in_doubt, 0U);
+  EXPECT_TRUE(counts.retries.empty());
+  EXPECT_EQ(TryBegin(*other_, Call("k"))->kind, Kind::kReplay);
+}
+
+// A process that is stopped between two rounds of a batch.
+TEST_F(PostgresSettingsTest, WhoIsStoppedWithinATransactionLocksNobodyOutForLong) {
+  const auto stopped = PgConnection::Open({.url = url_, .answer_within = Millis(50)});
+  ASSERT_TRUE(stopped && (*stopped)->Execute("BEGIN; SELECT 1 FROM stream FOR UPDATE"));
+  EXPECT_TRUE(Connect()->Execute("UPDATE stream SET beat = beat"));
+}
+
+}  // namespace
+}  // namespace recourse::postgres_settings_test
