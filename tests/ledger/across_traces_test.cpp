@@ -2,13 +2,14 @@
 // between any two of them.
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "filters/ledger/ledger.h"
-#include "filters/ledger/lmdb/lmdb_ledger.h"
+#include "tests/ledger/ledger_stores.h"
 #include "tests/ledger/ledger_test_support.h"
 
 namespace recourse::across_traces_test {
@@ -18,10 +19,8 @@ using Kind = Begun::Kind;
 
 enum class Between : std::uint8_t { kNothing, kRestart };
 
-class AcrossTracesTest : public testing::TestWithParam<Between> {
+class AcrossTracesTest : public testing::TestWithParam<std::pair<Store, Between>> {
  protected:
-  AcrossTracesTest() { Open(); }
-
   static NewOperation OnTrace(const std::string& name) {
     NewOperation call = Call("key of " + name, name);
     call.event.intent = DigestOf("intent");
@@ -46,21 +45,25 @@ class AcrossTracesTest : public testing::TestWithParam<Between> {
   }
   // Only while nothing is dispatching.
   void PassTime() {
-    if (GetParam() == Between::kRestart) Open();
+    if (GetParam().second == Between::kRestart) Open();
   }
   // The same as after a kill: what the index knew comes from the rows alone.
   void ForgetTheIndex() {
-    if (GetParam() == Between::kNothing) return;
+    if (GetParam().second == Between::kNothing) return;
     ledger_.reset();
-    std::filesystem::remove_all(directory_.data() + "/index");
+    store_.DropIndex();
     Open();
   }
   void Open() {
     ledger_.reset();
-    auto opened = OpenLmdbLedger(
-        {.directory = directory_.data(), .map_bytes = 1U << 30, .unsafe_fs = true}, clock_);
-    ASSERT_TRUE(opened) << opened.error();
-    ledger_ = std::move(*opened);
+    ledger_ = store_.Open(clock_);
+  }
+  std::size_t Operations() {
+    std::set<std::uint64_t> operations;
+    const auto page = ledger_->List({.limit = 1'000});
+    EXPECT_TRUE(page && !page->more);
+    for (const Event& event : page->events) operations.insert(event.operation);
+    return operations.size();
   }
   void ExpectReplayOf(const Event& event, const std::string& trace) {
     const Begun begun = Begin(OnTrace(trace));
@@ -71,8 +74,8 @@ class AcrossTracesTest : public testing::TestWithParam<Between> {
 
   ManualClock clock_;
   PumpedExecutor executor_;
-  TempDirectory directory_;
-  std::unique_ptr<Ledger> ledger_;
+  StoredLedger store_{GetParam().first};
+  std::unique_ptr<Ledger> ledger_ = store_.Open(clock_);
 };
 
 TEST_P(AcrossTracesTest, AResendByAnyKeyIsTheNextAttemptOfTheOperation) {
@@ -89,7 +92,7 @@ TEST_P(AcrossTracesTest, AResendByAnyKeyIsTheNextAttemptOfTheOperation) {
     EXPECT_EQ(resend.attempt, ++attempt) << trace;
     Record(Move(resend, Phase::kUncertain, Cause::kTimeout));
   }
-  EXPECT_EQ(ledger_->Stats().operations, 1U);
+  EXPECT_EQ(Operations(), 1U);
   EXPECT_EQ(ledger_->Stats().uncertain, 1U);
 }
 
@@ -200,7 +203,7 @@ TEST_P(AcrossTracesTest, WithoutATraceARepeatJoinsWhatATraceBeganForAsLongAsItsW
   const Event newest = Record(Success(Dispatch(untraced())));
   replays(newest);
   ExpectReplayOf(settled, "t2");
-  EXPECT_EQ(ledger_->Stats().operations, 6U);
+  EXPECT_EQ(Operations(), 6U);
   EXPECT_TRUE(ledger_->Verify().ok);
 }
 
@@ -260,7 +263,7 @@ TEST_P(AcrossTracesTest, WhatAKeyMeantBeforeIsStillTheOperationThatItWas) {
     clock_.Advance(2 * kWindow);
     ForgetTheIndex();
   }
-  EXPECT_EQ(ledger_->Stats().operations, 6U);
+  EXPECT_EQ(Operations(), 6U);
   EXPECT_TRUE(ledger_->Verify().ok);
 }
 
@@ -393,16 +396,17 @@ TEST_P(MarkedAttemptTest, TheMarkOfTheLastAttemptCounts) {
   EXPECT_NE(Dispatch(OnTrace("t2")).operation, second.operation);
 }
 
-INSTANTIATE_TEST_SUITE_P(Times, MarkedAttemptTest,
-                         testing::Values(Between::kNothing, Between::kRestart),
-                         [](const auto& param) {
-                           return param.param == Between::kNothing ? "InOneRun" : "WithRestarts";
-                         });
-INSTANTIATE_TEST_SUITE_P(Times, AcrossTracesTest,
-                         testing::Values(Between::kNothing, Between::kRestart),
-                         [](const auto& param) {
-                           return param.param == Between::kNothing ? "InOneRun" : "WithRestarts";
-                         });
+std::string TimesOf(const testing::TestParamInfo<std::pair<Store, Between>>& info) {
+  return info.param.second == Between::kNothing ? "InOneRun" : "WithRestarts";
+}
+const auto kLmdbTimes = testing::Values(std::pair(Store::kLmdb, Between::kNothing),
+                                        std::pair(Store::kLmdb, Between::kRestart));
+const auto kPostgresTimes = testing::Values(std::pair(Store::kPostgres, Between::kNothing),
+                                            std::pair(Store::kPostgres, Between::kRestart));
+INSTANTIATE_TEST_SUITE_P(Times, MarkedAttemptTest, kLmdbTimes, TimesOf);
+INSTANTIATE_TEST_SUITE_P(Times, AcrossTracesTest, kLmdbTimes, TimesOf);
+INSTANTIATE_TEST_SUITE_P(PostgresTimes, MarkedAttemptTest, kPostgresTimes, TimesOf);
+INSTANTIATE_TEST_SUITE_P(PostgresTimes, AcrossTracesTest, kPostgresTimes, TimesOf);
 
 }  // namespace
 }  // namespace recourse::across_traces_test

@@ -7,9 +7,8 @@
 #include <vector>
 
 #include "filters/ledger/ledger.h"
-#include "filters/ledger/lmdb/lmdb_ledger.h"
-#include "filters/ledger/memory/make_memory_ledger.h"
 #include "filters/ledger/rows/row_codec.h"
+#include "tests/ledger/ledger_stores.h"
 #include "tests/ledger/ledger_test_support.h"
 
 namespace recourse::dispatching_event_test {
@@ -41,13 +40,8 @@ NewOperation FullCall(std::string_view key) {
   return call;
 }
 
-class DispatchingEventTest : public testing::TestWithParam<bool> {
+class DispatchingEventTest : public testing::TestWithParam<Store> {
  protected:
-  DispatchingEventTest() {
-    if (!GetParam()) return;
-    ledger_ = *OpenLmdbLedger(
-        {.directory = directory_.data(), .map_bytes = 1U << 30, .unsafe_fs = true}, clock_);
-  }
   Event Dispatch(NewOperation call) {
     const Begun begun = *Await(ledger_->Begin(std::move(call), executor_), executor_);
     EXPECT_EQ(begun.kind, Begun::Kind::kFresh);
@@ -61,8 +55,8 @@ class DispatchingEventTest : public testing::TestWithParam<bool> {
 
   ManualClock clock_;
   PumpedExecutor executor_;
-  TempDirectory directory_;
-  std::unique_ptr<Ledger> ledger_ = MakeMemoryLedger(clock_);
+  StoredLedger store_{GetParam()};
+  std::unique_ptr<Ledger> ledger_ = store_.Open(clock_);
 };
 
 TEST_P(DispatchingEventTest, ItSaysWhatItsRowSays) {
@@ -112,8 +106,9 @@ TEST_P(DispatchingEventTest, AnEventThatIsNotTheLastOneIsNotTakenForIt) {
   EXPECT_EQ(Record(std::move(transition)).tool, begun.tool);
 }
 
-INSTANTIATE_TEST_SUITE_P(Stores, DispatchingEventTest, testing::Bool(),
-                         [](const auto& info) { return info.param ? "Lmdb" : "Memory"; });
+INSTANTIATE_TEST_SUITE_P(Stores, DispatchingEventTest,
+                         testing::Values(Store::kMemory, Store::kLmdb, Store::kPostgres),
+                         [](const auto& info) { return NameOf(info.param); });
 
 }  // namespace
 }  // namespace recourse::dispatching_event_test

@@ -8,14 +8,14 @@
 #include <vector>
 
 #include "filters/ledger/ledger.h"
-#include "filters/ledger/memory/make_memory_ledger.h"
 #include "filters/ledger/model/flow.h"
+#include "tests/ledger/ledger_stores.h"
 #include "tests/ledger/ledger_test_support.h"
 
 namespace recourse::flow_rows_test {
 namespace {
 
-class FlowRowsTest : public testing::Test {
+class FlowRowsTest : public testing::TestWithParam<Store> {
  protected:
   // A flow of one step that breaks and is parked: rows 2 to 5 behind the epoch.
   void Park(std::string_view key, const std::string& trace, const std::string& flow) {
@@ -24,6 +24,7 @@ class FlowRowsTest : public testing::Test {
     call.event.is_step = true;
     call.event.flow_name = "checkout";
     const auto begun = Await(ledger_->Begin(std::move(call), executor_), executor_);
+    if (first_ == 0) first_ = begun->event.operation;
     Transition done = Success(begun->event);
     ASSERT_TRUE(Await(ledger_->Record(std::move(done), executor_), executor_));
     Move(begun->event, FlowPhase::kOpen, FlowPhase::kBreaking, "payments.charge failed");
@@ -58,14 +59,16 @@ class FlowRowsTest : public testing::Test {
 
   ManualClock clock_;
   PumpedExecutor executor_;
-  std::unique_ptr<Ledger> ledger_ = MakeMemoryLedger(clock_);
+  StoredLedger store_{GetParam()};
+  std::unique_ptr<Ledger> ledger_ = store_.Open(clock_);
   std::size_t events_ = 0;
+  std::uint64_t first_ = 0;  // operation
 };
 
 const std::vector<std::string> kStory = {"BREAKING: payments.charge failed",
                                          "NEEDS_HUMAN: step 2: refused"};
 
-TEST_F(FlowRowsTest, AListByTraceTellsWhyTheFlowMovedWhateverItsNameIs) {
+TEST_P(FlowRowsTest, AListByTraceTellsWhyTheFlowMovedWhateverItsNameIs) {
   Park("a", "trace-1", "trace-1");
   Park("b", "trace-2", "named by its agent");
   Park("c", "trace-3", "trace-3");
@@ -81,14 +84,18 @@ TEST_F(FlowRowsTest, AListByTraceTellsWhyTheFlowMovedWhateverItsNameIs) {
   EXPECT_EQ(Told({.trace_id = "trace-9"}).size(), 0U);
 }
 
-TEST_F(FlowRowsTest, AListOfOperationsHoldsNoFlows) {
+TEST_P(FlowRowsTest, AListOfOperationsHoldsNoFlows) {
   Park("a", "trace-1", "trace-1");
   EXPECT_TRUE(Told({.tool = "orders.create"}).empty());
   EXPECT_TRUE(Told({.status = Status::kSuccess}).empty());
   EXPECT_TRUE(Told({.phase = Phase::kSucceeded}).empty());
-  EXPECT_TRUE(Told({.operation = 2}).empty());
+  EXPECT_TRUE(Told({.operation = first_}).empty());
   EXPECT_TRUE(ledger_->List({.trace_id = "trace-1"})->flows.empty());
 }
+
+INSTANTIATE_TEST_SUITE_P(Stores, FlowRowsTest,
+                         testing::Values(Store::kMemory, Store::kLmdb, Store::kPostgres),
+                         [](const auto& info) { return NameOf(info.param); });
 
 // Rows hold the undo's, and the index of a ledger holds both.
 TEST(FlowKeyTest, KeysOfFlowsAndUndosStayWhatTheyAre) {

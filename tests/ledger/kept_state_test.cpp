@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "filters/ledger/ledger.h"
-#include "filters/ledger/memory/make_memory_ledger.h"
+#include "tests/ledger/ledger_stores.h"
 #include "tests/ledger/ledger_test_support.h"
 
 namespace recourse::kept_state_test {
@@ -17,7 +17,7 @@ StateKept State(const std::string& before) {
   return {{"GET", "/t/7", {}, ""}, {.version = "1", .places = {{"/t", before}}}, {}};
 }
 
-class KeptStateTest : public testing::Test {
+class KeptStateTest : public testing::TestWithParam<Store> {
  protected:
   static NewOperation Wanting() {
     NewOperation call = Call("k");
@@ -44,10 +44,11 @@ class KeptStateTest : public testing::Test {
 
   ManualClock clock_;
   PumpedExecutor executor_;
-  std::unique_ptr<Ledger> ledger_ = MakeMemoryLedger(clock_);
+  StoredLedger store_{GetParam()};
+  std::unique_ptr<Ledger> ledger_ = store_.Open(clock_);
 };
 
-TEST_F(KeptStateTest, NothingIsRememberedBeforeItIsRead) {
+TEST_P(KeptStateTest, NothingIsRememberedBeforeItIsRead) {
   const std::uint64_t last = ledger_->Stats().last_id;
   EXPECT_EQ(Begin(Wanting()).kind, Kind::kNeedsBefore);
   EXPECT_EQ(ledger_->Stats().last_id, last);
@@ -57,7 +58,7 @@ TEST_F(KeptStateTest, NothingIsRememberedBeforeItIsRead) {
   EXPECT_EQ(Begin(Wanting()).kind, Kind::kRunning);
 }
 
-TEST_F(KeptStateTest, ASuccessKeepsItWithWhatItLeft) {
+TEST_P(KeptStateTest, ASuccessKeepsItWithWhatItLeft) {
   const Begun begun = Begin(Having("1"));
   Transition success = Success(begun.event);
   success.ours = Snapshot{.version = "2", .places = {{"/t", "9"}}};
@@ -67,7 +68,7 @@ TEST_F(KeptStateTest, ASuccessKeepsItWithWhatItLeft) {
   EXPECT_EQ(Begin(Wanting()).kind, Kind::kReplay);
 }
 
-TEST_F(KeptStateTest, AnAttemptOverAnUnknownOneKeepsWhatWasThereBeforeThat) {
+TEST_P(KeptStateTest, AnAttemptOverAnUnknownOneKeepsWhatWasThereBeforeThat) {
   const Begun begun = Begin(Having("1"));
   const Event unknown = Record(Move(begun.event, Phase::kUncertain, Cause::kTimeout));
   EXPECT_EQ(BeforeIn(unknown.id), "1");
@@ -80,13 +81,16 @@ TEST_F(KeptStateTest, AnAttemptOverAnUnknownOneKeepsWhatWasThereBeforeThat) {
   }
 }
 
-TEST_F(KeptStateTest, AnAttemptThatDidNothingIsForgottenAndItsNextOneReadsAnew) {
+TEST_P(KeptStateTest, AnAttemptThatDidNothingIsForgottenAndItsNextOneReadsAnew) {
   const Begun begun = Begin(Having("1"));
   const Event unsent = Record(Move(begun.event, Phase::kNotSent, Cause::kConnectFailed));
   EXPECT_EQ(BeforeIn(unsent.id), "none");
   EXPECT_EQ(Begin(Wanting()).kind, Kind::kNeedsBefore);
   EXPECT_EQ(BeforeIn(Begin(Having("2")).event.id), "2");
 }
+
+INSTANTIATE_TEST_SUITE_P(Stores, KeptStateTest, testing::Values(Store::kMemory, Store::kPostgres),
+                         [](const auto& info) { return NameOf(info.param); });
 
 }  // namespace
 }  // namespace recourse::kept_state_test

@@ -8,8 +8,8 @@
 
 #include "filters/call/key_placeholder.h"
 #include "filters/ledger/ledger.h"
-#include "filters/ledger/memory/make_memory_ledger.h"
 #include "filters/ledger/rows/row_codec.h"
+#include "tests/ledger/ledger_stores.h"
 #include "tests/ledger/ledger_test_support.h"
 
 namespace recourse::key_field_test {
@@ -20,7 +20,7 @@ using Field = std::optional<std::string>;
 
 constexpr std::uint64_t kDomain = 7;
 
-class KeyFieldTest : public testing::Test {
+class KeyFieldTest : public testing::TestWithParam<Store> {
  protected:
   static NewOperation Keyed(const Field& field) {
     NewOperation call = Call("k");
@@ -28,6 +28,11 @@ class KeyFieldTest : public testing::Test {
     call.event.key_field = field;
     call.may_resend = true;
     return call;
+  }
+  void StartAnew() {
+    ledger_.reset();
+    place_.emplace(GetParam());
+    ledger_ = place_->Open(clock_);
   }
   Begun Begin(NewOperation call) {
     return *Await(ledger_->Begin(std::move(call), executor_), executor_);
@@ -41,12 +46,13 @@ class KeyFieldTest : public testing::Test {
 
   ManualClock clock_;
   PumpedExecutor executor_;
-  std::unique_ptr<Ledger> ledger_ = MakeMemoryLedger(clock_);
+  std::optional<StoredLedger> place_{GetParam()};
+  std::unique_ptr<Ledger> ledger_ = place_->Open(clock_);
 };
 
-TEST_F(KeyFieldTest, ARepeatUnderAnotherKeyIsToldTheFirstOne) {
+TEST_P(KeyFieldTest, ARepeatUnderAnotherKeyIsToldTheFirstOne) {
   for (const Phase phase : {Phase::kUncertain, Phase::kNotSent, Phase::kProvenAbsent}) {
-    ledger_ = MakeMemoryLedger(clock_);
+    StartAnew();
     Event last = Begin(Keyed("\"pay-1\"")).event;
     if (phase == Phase::kProvenAbsent) last = Record(Move(last, Phase::kUncertain));
     last = Record(Move(last, phase));
@@ -62,7 +68,7 @@ TEST_F(KeyFieldTest, ARepeatUnderAnotherKeyIsToldTheFirstOne) {
   }
 }
 
-TEST_F(KeyFieldTest, WithoutAFieldTheOperationsOwnKeyStays) {
+TEST_P(KeyFieldTest, WithoutAFieldTheOperationsOwnKeyStays) {
   const Event last = Unknown(Keyed(""));
   EXPECT_EQ(SentKey(last, KeyRule()), ToHex(last.key));
   const Begun begun = Begin(Keyed("pay-1"));
@@ -72,7 +78,7 @@ TEST_F(KeyFieldTest, WithoutAFieldTheOperationsOwnKeyStays) {
 }
 
 // What an earlier version wrote says nothing of it.
-TEST_F(KeyFieldTest, AnUnknownWhoseKeyNobodyKnowsStaysUnknown) {
+TEST_P(KeyFieldTest, AnUnknownWhoseKeyNobodyKnowsStaysUnknown) {
   Event last = Unknown(Keyed(std::nullopt));
   EXPECT_EQ(Begin(Keyed("pay-1")).kind, Kind::kUnknown);
   EXPECT_EQ(Begin(Keyed("")).kind, Kind::kUnknown);
@@ -86,7 +92,7 @@ TEST_F(KeyFieldTest, AnUnknownWhoseKeyNobodyKnowsStaysUnknown) {
   EXPECT_EQ(begun.event.key_field, "pay-1");
 }
 
-TEST_F(KeyFieldTest, OfAnOperationThatNoAgentNamedTheKeyIsKnownInEveryVersion) {
+TEST_P(KeyFieldTest, OfAnOperationThatNoAgentNamedTheKeyIsKnownInEveryVersion) {
   NewOperation first = Keyed(std::nullopt);
   first.event.intent = DigestOf("intent");
   (void)Unknown(std::move(first));
@@ -95,7 +101,7 @@ TEST_F(KeyFieldTest, OfAnOperationThatNoAgentNamedTheKeyIsKnownInEveryVersion) {
   EXPECT_EQ(Begin(std::move(again)).kind, Kind::kFresh);
 }
 
-TEST_F(KeyFieldTest, WhoHasTheRequestThatWasSentMayAlwaysSendIt) {
+TEST_P(KeyFieldTest, WhoHasTheRequestThatWasSentMayAlwaysSendIt) {
   NewOperation resend = Keyed(std::nullopt);
   resend.event = Unknown(Keyed(std::nullopt));
   resend.event.key_field = "pay-1";
@@ -105,7 +111,7 @@ TEST_F(KeyFieldTest, WhoHasTheRequestThatWasSentMayAlwaysSendIt) {
   EXPECT_EQ(begun.event.key_field, "pay-1");
 }
 
-TEST_F(KeyFieldTest, ARowKeepsItByteForByteAlsoEmpty) {
+TEST_P(KeyFieldTest, ARowKeepsItByteForByteAlsoEmpty) {
   for (const Field& field : {Field(), Field(""), Field("\"a \\\" b\""), Field("pay-1")}) {
     Event event = Begin(Keyed(field)).event;
     event.request = RenderedRequest{"POST", "/", {}, "{}"};
@@ -120,12 +126,12 @@ TEST_F(KeyFieldTest, ARowKeepsItByteForByteAlsoEmpty) {
       EXPECT_EQ(read.key_field, field);
       EXPECT_EQ(read.phase, event.phase);
     }
-    ledger_ = MakeMemoryLedger(clock_);
+    StartAnew();
   }
 }
 
 // An answer tells the operation's key, and who says it back means that operation.
-TEST_F(KeyFieldTest, AnOperationsOwnKeyNamesIt) {
+TEST_P(KeyFieldTest, AnOperationsOwnKeyNamesIt) {
   const Event last = Unknown(Call("k"));
   NewOperation echo = Call("another key");
   echo.named = last.key;
@@ -147,6 +153,9 @@ TEST_F(KeyFieldTest, AnOperationsOwnKeyNamesIt) {
   EXPECT_EQ(begun.event.operation, last.operation);
   EXPECT_EQ(begun.event.key, last.key);
 }
+
+INSTANTIATE_TEST_SUITE_P(Stores, KeyFieldTest, testing::Values(Store::kMemory, Store::kPostgres),
+                         [](const auto& info) { return NameOf(info.param); });
 
 }  // namespace
 }  // namespace recourse::key_field_test

@@ -1,14 +1,14 @@
 // How long an unknown outcome may be settled by sending it again under its key.
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <memory>
 #include <string>
 
 #include "filters/ledger/ledger.h"
-#include "filters/ledger/lmdb/lmdb_ledger.h"
 #include "filters/ledger/model/operator_action.h"
+#include "filters/ledger/postgres/connection.h"
 #include "filters/ledger/queries/audit.h"
+#include "tests/ledger/ledger_stores.h"
 #include "tests/ledger/ledger_test_support.h"
 
 namespace recourse::key_lives_test {
@@ -18,10 +18,8 @@ using Kind = Begun::Kind;
 
 constexpr Millis kLife{3'600'000};
 
-class KeyLivesTest : public testing::Test {
+class KeyLivesTest : public testing::TestWithParam<Store> {
  protected:
-  KeyLivesTest() { Open(); }
-
   NewOperation Keyed() const {
     NewOperation call = Call("k");
     call.event.dedupe_domain = 7;
@@ -32,10 +30,7 @@ class KeyLivesTest : public testing::Test {
   }
   void Open() {
     ledger_.reset();
-    auto opened = OpenLmdbLedger(
-        {.directory = directory_.data(), .map_bytes = 1U << 30, .unsafe_fs = true}, clock_);
-    ASSERT_TRUE(opened) << opened.error();
-    ledger_ = std::move(*opened);
+    ledger_ = store_.Open(clock_);
   }
   Begun Begin() {
     auto begun = Await(ledger_->Begin(Keyed(), executor_), executor_);
@@ -63,20 +58,43 @@ class KeyLivesTest : public testing::Test {
     Leave(begun.event);
   }
 
-  TempDirectory directory_{FastParent()};
+  // Of a shared ledger that of the database, which is looked at when a process begins.
+  void SetClock(Millis by) {
+    clock_.JumpWall(by);
+    if (store_.is_shared()) Open();
+  }
+  void RestoreAndAccept() {
+    if (store_.is_shared()) {
+      const auto connection = PgConnection::Open({.url = store_.url()});
+      ASSERT_TRUE(connection && (*connection)
+                                    ->Execute("UPDATE ledger SET restored_at = now();"
+                                              " UPDATE stream SET held = true"));
+      ExpectOver();
+      ASSERT_TRUE(ledger_->AcceptRestoredBackup());
+      return;
+    }
+    auto& auditor = dynamic_cast<LedgerAuditor&>(*ledger_);
+    ASSERT_TRUE(auditor.RecordOrder({.what = std::string(kAcceptOrder),
+                                     .who = "ann",
+                                     .reason = "seen",
+                                     .policy_version = {},
+                                     .policy = {}}));
+  }
+
+  StoredLedger store_{GetParam()};
   ManualClock clock_;
   Millis lives_ = kLife;
   PumpedExecutor executor_;
-  std::unique_ptr<Ledger> ledger_;
+  std::unique_ptr<Ledger> ledger_ = store_.Open(clock_);
 };
 
-TEST_F(KeyLivesTest, UnderOneThatDoesNotLiveNothingIsSentAgainAtTheSameInstant) {
+TEST_P(KeyLivesTest, UnderOneThatDoesNotLiveNothingIsSentAgainAtTheSameInstant) {
   lives_ = Millis(0);
   LoseTheAnswer();
   ExpectOver();
 }
 
-TEST_F(KeyLivesTest, ItsLifeIsCountedFromTheFirstAttempt) {
+TEST_P(KeyLivesTest, ItsLifeIsCountedFromTheFirstAttempt) {
   LoseTheAnswer();
   clock_.Advance(kLife / 2);
   ExpectSentAgain();
@@ -88,22 +106,22 @@ TEST_F(KeyLivesTest, ItsLifeIsCountedFromTheFirstAttempt) {
   ExpectOver();
 }
 
-TEST_F(KeyLivesTest, TimeWithoutUsCounts) {
+TEST_P(KeyLivesTest, TimeWithoutUsCounts) {
   LoseTheAnswer();
-  clock_.JumpWall(kLife + Millis(1));
+  SetClock(kLife + Millis(1));
   ExpectOver();
   Open();
   ExpectOver();
 }
 
-TEST_F(KeyLivesTest, AClockThatWentBackEndsIt) {
+TEST_P(KeyLivesTest, AClockThatWentBackEndsIt) {
   LoseTheAnswer();
   clock_.Advance(Millis(60'000));
-  clock_.JumpWall(Millis(-30'000));
+  SetClock(Millis(-30'000));
   ExpectOver();
 }
 
-TEST_F(KeyLivesTest, AClockThatWentBackBetweenTwoStartsEndsIt) {
+TEST_P(KeyLivesTest, AClockThatWentBackBetweenTwoStartsEndsIt) {
   LoseTheAnswer();
   clock_.Advance(Millis(60'000));
   ExpectSentAgain();
@@ -112,22 +130,20 @@ TEST_F(KeyLivesTest, AClockThatWentBackBetweenTwoStartsEndsIt) {
   ExpectOver();
 }
 
-TEST_F(KeyLivesTest, ARestoredLedgerEndsIt) {
+TEST_P(KeyLivesTest, ARestoredLedgerEndsIt) {
   LoseTheAnswer();
-  auto& auditor = dynamic_cast<LedgerAuditor&>(*ledger_);
-  ASSERT_TRUE(auditor.RecordOrder({.what = std::string(kAcceptOrder),
-                                   .who = "ann",
-                                   .reason = "seen",
-                                   .policy_version = {},
-                                   .policy = {}}));
+  RestoreAndAccept();
   ExpectOver();
   Open();
   ExpectOver();
   ledger_.reset();
-  std::filesystem::remove_all(directory_.data() + "/index");
+  store_.DropIndex();
   Open();
   ExpectOver();
 }
+
+INSTANTIATE_TEST_SUITE_P(Stores, KeyLivesTest, testing::Values(Store::kLmdb, Store::kPostgres),
+                         [](const auto& info) { return NameOf(info.param); });
 
 }  // namespace
 }  // namespace recourse::key_lives_test

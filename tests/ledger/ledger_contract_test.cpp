@@ -19,8 +19,6 @@ using Kind = Begun::Kind;
 
 class LedgerContractTest : public testing::TestWithParam<Store> {
  protected:
-  LedgerContractTest() : ledger_(OpenStore(GetParam(), directory_, clock_)) {}
-
   Result<Begun> TryBegin(NewOperation call) {
     return Await(ledger_->Begin(std::move(call), executor_), executor_);
   }
@@ -52,8 +50,8 @@ class LedgerContractTest : public testing::TestWithParam<Store> {
 
   ManualClock clock_;
   PumpedExecutor executor_;
-  TempDirectory directory_;
-  std::unique_ptr<Ledger> ledger_;
+  StoredLedger store_{GetParam()};
+  std::unique_ptr<Ledger> ledger_ = store_.Open(clock_);
 };
 
 TEST_P(LedgerContractTest, AFreshCallIsDispatchingWithItsIdentity) {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "filters/ledger/ledger.h"
-#include "filters/ledger/lmdb/lmdb_ledger.h"
 #include "filters/ledger/rules/begin_decision.h"
+#include "tests/ledger/ledger_stores.h"
 #include "tests/ledger/ledger_test_support.h"
 
 namespace recourse::observed_ledger_test {
@@ -24,16 +24,11 @@ NewOperation Observed(std::string_view key, std::string_view trace = "trace-1",
   return call;
 }
 
-class ObservedLedgerTest : public testing::Test {
+class ObservedLedgerTest : public testing::TestWithParam<Store> {
  protected:
-  ObservedLedgerTest() { Open(); }
-
   void Open() {
     ledger_.reset();
-    auto opened = OpenLmdbLedger(
-        {.directory = directory_.data(), .map_bytes = 1U << 30, .unsafe_fs = true}, clock_);
-    ASSERT_TRUE(opened) << opened.error();
-    ledger_ = std::move(*opened);
+    ledger_ = store_.Open(clock_);
   }
   Event Begin(NewOperation call) {
     auto begun = Await(ledger_->Begin(std::move(call), executor_), executor_);
@@ -54,8 +49,8 @@ class ObservedLedgerTest : public testing::Test {
 
   ManualClock clock_;
   PumpedExecutor executor_;
-  TempDirectory directory_;
-  std::unique_ptr<Ledger> ledger_;
+  StoredLedger store_{GetParam()};
+  std::unique_ptr<Ledger> ledger_ = store_.Open(clock_);
 };
 
 TEST(ForeseeTest, EveryDecisionOfEnforceHasItsVerdict) {
@@ -81,7 +76,7 @@ TEST(ForeseeTest, EveryDecisionOfEnforceHasItsVerdict) {
   EXPECT_EQ(PredictVerdict(Foreseen::kWouldHold, Kind::kReplay, false), Foreseen::kWouldReplay);
 }
 
-TEST_F(ObservedLedgerTest, ARefusalToComeSaysWhy) {
+TEST_P(ObservedLedgerTest, ARefusalToComeSaysWhy) {
   NewOperation mine = Observed("k");
   mine.event.principal = 1;
   Done(mine);
@@ -98,7 +93,7 @@ TEST_F(ObservedLedgerTest, ARefusalToComeSaysWhy) {
   }
 }
 
-TEST_F(ObservedLedgerTest, ARepeatIsAnOperationOfItsOwnRelatedToTheFirst) {
+TEST_P(ObservedLedgerTest, ARepeatIsAnOperationOfItsOwnRelatedToTheFirst) {
   const Event first = Done(Observed("k"));
   const Event second = Done(Observed("k"));
   const Event third = Done(Observed("k"));
@@ -112,7 +107,7 @@ TEST_F(ObservedLedgerTest, ARepeatIsAnOperationOfItsOwnRelatedToTheFirst) {
   }
 }
 
-TEST_F(ObservedLedgerTest, TheVerdictSaysWhatTheStateOfTheFirstCallWouldHaveMeant) {
+TEST_P(ObservedLedgerTest, TheVerdictSaysWhatTheStateOfTheFirstCallWouldHaveMeant) {
   const Event running = Begin(Observed("running"));
   EXPECT_EQ(Begin(Observed("running")).verdict, Foreseen::kWouldJoin);
   EXPECT_EQ(Begin(Observed("running", "trace-1", "other")).verdict, Foreseen::kWouldConflict);
@@ -134,7 +129,7 @@ TEST_F(ObservedLedgerTest, TheVerdictSaysWhatTheStateOfTheFirstCallWouldHaveMean
   EXPECT_EQ(retried.operation, unsent.operation);
 }
 
-TEST_F(ObservedLedgerTest, TheWindowCountsFromTheFirstCallNotFromItsRepeats) {
+TEST_P(ObservedLedgerTest, TheWindowCountsFromTheFirstCallNotFromItsRepeats) {
   NewOperation call = Observed("k");
   call.dedupe_window = Millis(1'000);
   const Event first = Done(call);
@@ -147,7 +142,7 @@ TEST_F(ObservedLedgerTest, TheWindowCountsFromTheFirstCallNotFromItsRepeats) {
   EXPECT_EQ(Done(call).related, later.operation);
 }
 
-TEST_F(ObservedLedgerTest, TheSameIntentUnderAnotherTraceIsFound) {
+TEST_P(ObservedLedgerTest, TheSameIntentUnderAnotherTraceIsFound) {
   const auto under = [](std::string_view key, std::string_view trace) {
     NewOperation call = Observed(key, trace);
     call.event.intent = DigestOf("intent");
@@ -163,11 +158,14 @@ TEST_F(ObservedLedgerTest, TheSameIntentUnderAnotherTraceIsFound) {
   EXPECT_EQ(Done(under("k3", "trace-3")).verdict, Foreseen::kFresh);
 }
 
-TEST_F(ObservedLedgerTest, VerdictsSurviveARestartAndAnUnknownOutcomeDoesNotStayOpen) {
+TEST_P(ObservedLedgerTest, VerdictsSurviveARestartAndAnUnknownOutcomeDoesNotStayOpen) {
   const Event first = Done(Observed("k"));
   Done(Observed("k"));
   const Event cut = Begin(Observed("cut"));
   Open();  // `cut` was running
+  // Of a shared one whoever lives takes that over.
+  EXPECT_TRUE(
+      *Await(ledger_->Join(cut.operation, clock_.Now() + Millis(60'000), executor_), executor_));
   EXPECT_EQ(Done(Observed("k")).related, first.operation);
   const auto page = ledger_->List({.operation = cut.operation});
   ASSERT_TRUE(page && page->events.size() == 2);
@@ -178,6 +176,10 @@ TEST_F(ObservedLedgerTest, VerdictsSurviveARestartAndAnUnknownOutcomeDoesNotStay
   EXPECT_EQ(Begin(Observed("cut")).verdict, Foreseen::kWouldBeUnknown);
   EXPECT_TRUE(ledger_->Verify().ok);
 }
+
+INSTANTIATE_TEST_SUITE_P(Stores, ObservedLedgerTest,
+                         testing::Values(Store::kLmdb, Store::kPostgres),
+                         [](const auto& info) { return NameOf(info.param); });
 
 }  // namespace
 }  // namespace recourse::observed_ledger_test

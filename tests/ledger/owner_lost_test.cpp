@@ -1,13 +1,13 @@
 // An attempt whose process was taken for dead, and what that process still knows of it.
 #include <gtest/gtest.h>
 
-#include "filters/ledger/memory/make_memory_ledger.h"
+#include "tests/ledger/ledger_stores.h"
 #include "tests/ledger/ledger_test_support.h"
 
 namespace recourse::owner_lost_test {
 namespace {
 
-class OwnerLostTest : public ::testing::Test {
+class OwnerLostTest : public testing::TestWithParam<Store> {
  protected:
   Event Dispatch() {
     auto begun = Await(ledger_->Begin(Call("k"), executor_), executor_);
@@ -20,10 +20,11 @@ class OwnerLostTest : public ::testing::Test {
 
   ManualClock clock_;
   PumpedExecutor executor_;
-  std::unique_ptr<Ledger> ledger_ = MakeMemoryLedger(clock_);
+  StoredLedger store_{GetParam()};
+  std::unique_ptr<Ledger> ledger_ = store_.Open(clock_);
 };
 
-TEST_F(OwnerLostTest, ItsOutcomeIsUnknownUntilWhoSentItTellsIt) {
+TEST_P(OwnerLostTest, ItsOutcomeIsUnknownUntilWhoSentItTellsIt) {
   const Event sent = Dispatch();
   const auto lost = Record(Move(sent, Phase::kUncertain, Cause::kOwnerLost));
   ASSERT_TRUE(lost);
@@ -36,14 +37,14 @@ TEST_F(OwnerLostTest, ItsOutcomeIsUnknownUntilWhoSentItTellsIt) {
   EXPECT_EQ(repeat->kind, Begun::Kind::kReplay);
 }
 
-TEST_F(OwnerLostTest, ItIsNeverCalledNotSent) {
+TEST_P(OwnerLostTest, ItIsNeverCalledNotSent) {
   const Event sent = Dispatch();
   ASSERT_TRUE(Record(Move(sent, Phase::kUncertain, Cause::kOwnerLost)));
   EXPECT_FALSE(Record(Move(sent, Phase::kNotSent, Cause::kCanceled)));
   EXPECT_FALSE(Record(Move(sent, Phase::kUncertain, Cause::kTimeout)));
 }
 
-TEST_F(OwnerLostTest, AnotherAttemptIsNotWhatTheOldOneTellsOf) {
+TEST_P(OwnerLostTest, AnotherAttemptIsNotWhatTheOldOneTellsOf) {
   const Event sent = Dispatch();
   ASSERT_TRUE(Record(Move(sent, Phase::kUncertain, Cause::kOwnerLost)));
   Transition absent = Move(sent, Phase::kProvenAbsent, Cause::kProbeAbsent);
@@ -57,11 +58,14 @@ TEST_F(OwnerLostTest, AnotherAttemptIsNotWhatTheOldOneTellsOf) {
 }
 
 // Of what is unknown for another reason nobody tells in the name of the dispatch.
-TEST_F(OwnerLostTest, OnlyWhoseProcessWasLostMayBeTestifiedOf) {
+TEST_P(OwnerLostTest, OnlyWhoseProcessWasLostMayBeTestifiedOf) {
   const Event sent = Dispatch();
   ASSERT_TRUE(Record(Move(sent, Phase::kUncertain, Cause::kTimeout)));
   EXPECT_FALSE(Record(Success(sent, "{}")));
 }
+
+INSTANTIATE_TEST_SUITE_P(Stores, OwnerLostTest, testing::Values(Store::kMemory, Store::kPostgres),
+                         [](const auto& info) { return NameOf(info.param); });
 
 }  // namespace
 }  // namespace recourse::owner_lost_test

@@ -162,16 +162,22 @@ std::string FreshPostgresLedger() {
 
 std::unique_ptr<Ledger> OpenTestPostgres(const std::string& url, const Clock& clock,
                                          std::shared_ptr<const LedgerKeys> keys) {
-  auto opened = OpenPostgresLedger({.store = {.connection = {.url = url},
-                                              .group = "shop/checkout",
-                                              .pod = "pod",
-                                              .version = "test",
-                                              .install_id = "install-1",
-                                              .time = PgStoreOptions::Time::kProcess},
-                                    .keys = std::move(keys)},
-                                   clock);
+  auto opened = TryOpenTestPostgres(url, clock, std::move(keys), "install-1");
   EXPECT_TRUE(opened) << (opened ? "" : opened.error());
   return opened ? std::move(*opened) : nullptr;
+}
+
+std::expected<std::unique_ptr<Ledger>, std::string> TryOpenTestPostgres(
+    const std::string& url, const Clock& clock, std::shared_ptr<const LedgerKeys> keys,
+    const std::string& install_id) {
+  return OpenPostgresLedger({.store = {.connection = {.url = url},
+                                       .group = "shop/checkout",
+                                       .pod = "pod",
+                                       .version = "test",
+                                       .install_id = install_id,
+                                       .time = PgStoreOptions::Time::kProcess},
+                             .keys = std::move(keys)},
+                            clock);
 }
 
 std::unique_ptr<Ledger> OpenTimedPostgres(const std::string& url, const Clock& clock) {

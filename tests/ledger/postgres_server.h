@@ -2,6 +2,7 @@
 // process, whatever ends it. Every caller gets a schema of its own.
 #pragma once
 
+#include <expected>
 #include <memory>
 #include <string>
 
@@ -16,6 +17,10 @@ std::string FreshPostgresLedger();
 // A process with that ledger. `keys`: null for rows in clear.
 std::unique_ptr<Ledger> OpenTestPostgres(const std::string& url, const Clock& clock,
                                          std::shared_ptr<const LedgerKeys> keys = nullptr);
+// The same; fails with its line for people.
+std::expected<std::unique_ptr<Ledger>, std::string> TryOpenTestPostgres(
+    const std::string& url, const Clock& clock, std::shared_ptr<const LedgerKeys> keys,
+    const std::string& install_id);
 // With the database's time. However busy the machine is, a call waits until it begins.
 std::unique_ptr<Ledger> OpenTimedPostgres(const std::string& url, const Clock& clock);
 

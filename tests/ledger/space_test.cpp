@@ -140,39 +140,6 @@ TEST_F(SmallLedger, FillingAndForgettingMayGoOnForever) {
   EXPECT_TRUE(VerifyLog(engine_->log(), nullptr, engine_->head().seq, engine_->head().hash).ok);
 }
 
-TEST_F(SmallLedger, OneCallerOverItsQuotaLeavesRoomForAnother) {
-  Open(std::uint64_t{64} << 20);
-  const auto call = [](const std::string& caller, const std::string& key) {
-    NewOperation made = Call(key);
-    made.event.caller = caller;
-    made.quota.writes_in_flight = 2;
-    made.quota.operations_per_hour = 5;
-    return made;
-  };
-  std::vector<Event> running;
-  for (int i = 0; i < 2; ++i) {
-    running.push_back(Begin(call("flood", "f" + std::to_string(i)))->event);
-  }
-  const auto third = Begin(call("flood", "f2"));
-  ASSERT_FALSE(third);
-  EXPECT_EQ(third.error().code(), ErrorCode::kQuotaExceeded);
-  EXPECT_EQ(third.error().delivery(), Delivery::kNotSent);
-  EXPECT_EQ(Begin(call("flood", "f0"))->kind, Kind::kRunning);  // a repeat is no new write
-  EXPECT_TRUE(Begin(call("calm", "c0")));
-  for (const Event& event : running) EXPECT_TRUE(Record(Success(event)));
-  for (int i = 3; i < 6; ++i) {
-    const auto begun = Begin(call("flood", "f" + std::to_string(i)));
-    ASSERT_TRUE(begun) << i;
-    EXPECT_TRUE(Record(Success(begun->event)));
-  }
-  EXPECT_EQ(Begin(call("flood", "f6")).error().code(), ErrorCode::kQuotaExceeded);
-  EXPECT_EQ(Begin(call("flood", "f3"))->kind, Kind::kReplay);
-  EXPECT_TRUE(Begin(call("calm", "c1")));
-  const LedgerStats stats = engine_->Stats();
-  EXPECT_EQ(stats.quota_refusals.at(0), 1U);
-  EXPECT_EQ(stats.quota_refusals.at(1), 1U);
-}
-
 TEST_F(SmallLedger, StoredBytesCountUntilRetentionFreesThem) {
   Open(std::uint64_t{64} << 20);
   const auto call = [this] {

@@ -6,14 +6,14 @@
 #include <utility>
 
 #include "filters/ledger/ledger.h"
-#include "filters/ledger/memory/make_memory_ledger.h"
 #include "proxy/base/limits.h"
+#include "tests/ledger/ledger_stores.h"
 #include "tests/ledger/ledger_test_support.h"
 
 namespace recourse::stored_request_test {
 namespace {
 
-class StoredRequestTest : public testing::Test {
+class StoredRequestTest : public testing::TestWithParam<Store> {
  protected:
   Event Dispatch(NewOperation call) {
     return Await(ledger_->Begin(std::move(call), executor_), executor_)->event;
@@ -24,10 +24,11 @@ class StoredRequestTest : public testing::Test {
 
   ManualClock clock_;
   PumpedExecutor executor_;
-  std::unique_ptr<Ledger> ledger_ = MakeMemoryLedger(clock_);
+  StoredLedger store_{GetParam()};
+  std::unique_ptr<Ledger> ledger_ = store_.Open(clock_);
 };
 
-TEST_F(StoredRequestTest, ARequestIsGivenBackUntilTheOutcomeIsKnown) {
+TEST_P(StoredRequestTest, ARequestIsGivenBackUntilTheOutcomeIsKnown) {
   NewOperation call = Call("k");
   call.event.request = RenderedRequest{"POST", "/orders?a=b", {{"Key", "k"}}, "{}"};
   const Event begun = Dispatch(std::move(call));
@@ -41,7 +42,7 @@ TEST_F(StoredRequestTest, ARequestIsGivenBackUntilTheOutcomeIsKnown) {
   EXPECT_FALSE(done.request || (*ledger_->Find(done.id))->request);
 }
 
-TEST_F(StoredRequestTest, ARequestThatIsTooLargeIsLeftOutAndMarkedSo) {
+TEST_P(StoredRequestTest, ARequestThatIsTooLargeIsLeftOutAndMarkedSo) {
   NewOperation call = Call("k");
   call.event.request = RenderedRequest{"POST", "/", {}, ""};
   call.event.request->body.assign(limits::kStoredRequestBodyBytesMax, 'x');
@@ -53,6 +54,10 @@ TEST_F(StoredRequestTest, ARequestThatIsTooLargeIsLeftOutAndMarkedSo) {
   EXPECT_FALSE(first->request);
   EXPECT_TRUE(Record(Move(begun, Phase::kUncertain, Cause::kTimeout)).request_left_out);
 }
+
+INSTANTIATE_TEST_SUITE_P(Stores, StoredRequestTest,
+                         testing::Values(Store::kMemory, Store::kPostgres),
+                         [](const auto& info) { return NameOf(info.param); });
 
 }  // namespace
 }  // namespace recourse::stored_request_test

@@ -52,6 +52,7 @@ class OwnClients {
 struct StreamSign {
   bool is_live = false;
   std::uint64_t beat = 0;
+  std::uint64_t base = 0;  // its rows up to that number are removed
 };
 
 // What one call that begins has seen of other processes: their rows are believed once they have

@@ -368,7 +368,7 @@ void PgBatches::Keep(const EventWrite& write, const Changes& changes) {
   changed_.insert(event.operation);
   QuotaUsage::Use& use = local_.callers.Of(event.caller);
   const std::string& row = store_.written().at(event.id);
-  local_.callers.Store(event.caller, row.size());
+  local_.stored.Add(event.id, event.caller, row.size(), local_.callers);
   if (write.counts == EventWrite::Counts::kOperation) {
     local_.callers.CountNew(use, local_.LivedMs());
     ++operations_;

@@ -6,6 +6,7 @@
 #include "filters/ledger/index/key_index.h"
 #include "filters/ledger/model/open_flows.h"
 #include "filters/ledger/rows/event_log.h"
+#include "filters/ledger/rules/clock_jumps.h"
 #include "proxy/base/lease_limits.h"
 #include "proxy/base/limits.h"
 
@@ -18,6 +19,9 @@ constexpr std::array<std::string_view, kQuotaKindCount> kPgQuotaDetails = {
     "allows",
     "the ledger holds as much of the caller as its quota stored_bytes allows",
     "as many calls of the caller wait for a human as its quota pending_approvals allows"};
+
+// How often it is asked for what of it retention has removed.
+constexpr Millis kStoredLookedEvery{1'000};
 
 }  // namespace
 
@@ -229,9 +233,14 @@ VerbFacts::Maybe<bool> VerbFacts::Find(const KeyIsOver& asked) {
   const StoredRow* const first = rows_.Row(asked.operation);
   if (first == nullptr) return std::nullopt;
   const auto view = ParseRow(first->bytes);
-  if (!view) return true;
-  const std::int64_t age_ms = local_.WallMs() - view->head.wall_ms;
-  return age_ms < 0 || age_ms > asked.lives.count();
+  if (!view || first->place <= local_.went_back_place) return true;
+  if (view->head.wall_ms <= local_.accepted_ms) return true;
+  const auto now = rows_.OfOperation(asked.operation);
+  if (!now) return std::nullopt;
+  // Pods agree about the time within that.
+  const std::int64_t latest_ms = local_.WallMs() + ClockJumps::kNoticedMs;
+  if (now->stored == nullptr || now->stored->wall_ms > latest_ms) return true;
+  return local_.WallMs() - view->head.wall_ms > asked.lives.count();
 }
 
 VerbFacts::Maybe<FenceAt::Fact> VerbFacts::Find(const FenceAt& asked) {
@@ -265,9 +274,9 @@ VerbFacts::Maybe<std::optional<Error>> VerbFacts::Find(const AdmissionOf& asked)
                                Delivery::kNotSent));
   }
   if (asked.is_undo) return std::optional<Error>();
-  QuotaUsage::Use& use = local_.callers.Of(asked.caller);
-  const Quota granted = asked.is_observed ? Quota() : asked.quota;
-  if (const auto quota = local_.callers.Exceeded(granted, use, asked.is_new, local_.LivedMs())) {
+  const auto exceeded = Exceeded(asked);
+  if (!exceeded) return std::nullopt;
+  if (const auto quota = *exceeded) {
     const auto index = static_cast<std::size_t>(*quota);
     if (!rows_.guesses()) ++local_.quota_refusals[index];
     return std::optional(
@@ -287,6 +296,28 @@ VerbFacts::Maybe<std::optional<Error>> VerbFacts::Find(const AdmissionOf& asked)
   }
   if (lacks) return std::nullopt;
   return RefusalOf(asked, waiting, claims->size());
+}
+
+std::optional<std::optional<QuotaKind>> VerbFacts::Exceeded(const AdmissionOf& asked) {
+  QuotaUsage::Use& use = local_.callers.Of(asked.caller);
+  const Quota granted = asked.is_observed ? Quota() : asked.quota;
+  const auto exceeded = [&] {
+    return local_.callers.Exceeded(granted, use, asked.is_new, local_.LivedMs());
+  };
+  const auto quota = exceeded();
+  const MonoTime now = local_.clock.Now();
+  if (quota != QuotaKind::kStoredBytes || now - local_.stored_looked < kStoredLookedEvery) {
+    return quota;
+  }
+  const std::vector<std::uint64_t> streams = local_.stored.streams();
+  bool lacks = false;
+  for (const std::uint64_t stream : streams) lacks = rows_.Stream(stream) == nullptr || lacks;
+  if (lacks) return std::nullopt;
+  for (const std::uint64_t stream : streams) {
+    local_.stored.Free(stream, rows_.Stream(stream)->base, local_.callers);
+  }
+  local_.stored_looked = now;
+  return exceeded();
 }
 
 std::optional<Error> VerbFacts::RefusalOf(const AdmissionOf& asked, std::uint64_t waiting,

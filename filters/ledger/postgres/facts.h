@@ -14,6 +14,7 @@
 #include "filters/ledger/rules/known.h"
 #include "filters/ledger/rules/quotas.h"
 #include "filters/ledger/rules/refusal_pace.h"
+#include "filters/ledger/rules/stored_bytes.h"
 #include "filters/ledger/shared_view.h"
 #include "proxy/base/send_permit.h"
 #include "proxy/base/shared_clock.h"
@@ -25,10 +26,16 @@ struct LocalFacts {
   const Clock& clock;
   RowDecryptor opener;
   QuotaUsage callers{};
+  StoredBytes stored{};      // of what they have of it
+  MonoTime stored_looked{};  // what of that is removed by now
   RefusalPace refusals{};
   ReplayCounts replays{};
   std::size_t open = 0;      // operations of this process that are not over
   bool is_restored = false;  // the database went back, and nobody has accepted that: begins nothing
+  // When the group's last word that accepted that was said, by the database's clock; 0: none.
+  std::int64_t accepted_ms = 0;
+  // That clock has gone back since the row of this place was written, or may have.
+  std::uint64_t went_back_place = 0;
   GroupPast past{};
   PgOwnWork work{};
   std::uint64_t stream = 0;  // of this process
@@ -85,6 +92,8 @@ class VerbFacts {
   Maybe<int> Find(const ReplaysOf& asked);
   Maybe<std::optional<Error>> Find(const AdmissionOf& asked);
 
+  // The quota that one more attempt would exceed, once it is known what has been removed.
+  std::optional<std::optional<QuotaKind>> Exceeded(const AdmissionOf& asked);
   std::optional<Error> RefusalOf(const AdmissionOf& asked, std::uint64_t waiting, std::size_t all);
 
   LocalFacts& local_;

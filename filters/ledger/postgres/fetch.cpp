@@ -38,7 +38,7 @@ constexpr PgStatement kFlows{
     "SELECT flow, version, flow_stream, flow_number, phase, cause, steps, has_deadline, opened,"
     " row_stream, row_number FROM flow WHERE flow = ANY($1::uuid[]) AND grp = $2::text"};
 constexpr PgStatement kStreamsByNumber{"streams_by_number",
-                                       "SELECT stream, state = 1, beat FROM stream"
+                                       "SELECT stream, state = 1, beat, base FROM stream"
                                        " WHERE stream = ANY($1::bigint[]) AND grp = $2::text"};
 // The events of an operation, and the moves of a flow, each name the one before.
 constexpr PgStatement kHistories{
@@ -198,7 +198,8 @@ class Reading {
   }
   static void TakeStreams(const PgRows& rows, Fetched& fetched) {
     for (int row = 0; row < rows.size(); ++row) {
-      fetched.streams[rows.Number(row, 0)] = {rows.Int(row, 1) != 0, rows.Number(row, 2)};
+      fetched.streams[rows.Number(row, 0)] = {rows.Int(row, 1) != 0, rows.Number(row, 2),
+                                              rows.Number(row, 3)};
     }
   }
   static void TakeIntents(const PgRows& rows, Fetched& fetched) {

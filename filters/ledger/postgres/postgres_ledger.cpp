@@ -12,6 +12,7 @@
 #include "filters/ledger/postgres/schema.h"
 #include "filters/ledger/postgres/waits.h"
 #include "filters/ledger/queries/log_queries.h"
+#include "filters/ledger/rules/record_outcome.h"
 #include "proxy/base/limits.h"
 
 namespace recourse {
@@ -60,20 +61,28 @@ struct Counted {
   const std::size_t size, before;
 };
 
+// A flow that only its deadline has stopped, with nothing unknown, is not among the parked ones.
 constexpr PgStatement kCounts{
     "counts",
-    "SELECT (SELECT count(*) FROM work WHERE grp = $1::text AND kind = 1),"
+    "WITH parked AS (SELECT f.row_stream, f.row_number, f.cause = 5 AND NOT EXISTS (SELECT 1"
+    "  FROM operation o WHERE o.flow = f.flow AND o.grp = f.grp AND o.phase IN (5, 6))"
+    "  AS is_stopped FROM flow f WHERE f.grp = $1::text AND f.phase = 6)"
+    " SELECT (SELECT count(*) FROM work WHERE grp = $1::text AND kind = 1),"
     " (SELECT count(*) FROM work WHERE grp = $1::text AND kind = 2),"
     " (SELECT count(*) FROM flow WHERE grp = $1::text AND phase = 1),"
     " (SELECT count(*) FROM flow WHERE grp = $1::text AND phase IN (3, 4)),"
-    " (SELECT count(*) FROM flow WHERE grp = $1::text AND phase = 6),"
+    " (SELECT count(*) FROM parked WHERE NOT is_stopped),"
     " (SELECT min(o.wall_ms) FROM work w JOIN event f ON f.stream = w.stream AND f.number = "
     "w.number AND f.grp = w.grp"
     " JOIN operation o ON o.grp = f.grp AND o.key = f.key WHERE w.grp = $1::text AND w.kind = 1),"
     " (SELECT sum(pg_total_relation_size(c.oid))::bigint FROM pg_class c"
     " WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r'),"
     " (SELECT restored_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM secret s"
-    " WHERE s.grp = $1::text AND s.accepted_at >= restored_at) FROM ledger)"};
+    " WHERE s.grp = $1::text AND s.accepted_at >= restored_at) FROM ledger),"
+    " (SELECT count(*) FROM parked WHERE is_stopped),"
+    " (SELECT coalesce((extract(epoch FROM min(e.at)) * 1000)::bigint, 0) FROM parked p"
+    "  JOIN event e ON e.stream = p.row_stream AND e.number = p.row_number WHERE NOT "
+    "p.is_stopped)"};
 // Who has something to do says so each second. A turn of the keeper has no owner.
 #define PG_LIVES "s.state = 1 AND s.at > now() - interval '3 minutes'"
 constexpr PgStatement kOrphans{
@@ -93,7 +102,7 @@ constexpr PgStatement kStandbys{
     " l.slot_type = 'logical')"};
 
 // Of a dead process's operations; waits. They go out in one batch. What has moved on meanwhile is
-// none of a dead process's any more.
+// none of a dead process's any more. What is sealed with a missing key is told once all is done.
 Result<void> RecordLost(Ledger& ledger, std::vector<Transition> moves) {
   ThreadExecutor here;
   std::size_t left = moves.size();
@@ -101,9 +110,8 @@ Result<void> RecordLost(Ledger& ledger, std::vector<Transition> moves) {
   const auto record = [](Ledger& to, Transition transition, ThreadExecutor& executor,
                          Result<void>& told) -> Task<void> {
     const auto event = co_await to.Record(std::move(transition), executor);
-    if (!event && event.error().code() == ErrorCode::kLedgerUnavailable) {
-      told = std::unexpected(event.error());
-    }
+    if (event || event.error().code() != ErrorCode::kLedgerUnavailable) co_return;
+    if (told || !IsSealedError(event.error())) told = std::unexpected(event.error());
   };
   for (Transition& move : moves) {
     Spawn(record(ledger, std::move(move), here, all), [&left] { --left; });
@@ -329,6 +337,8 @@ LedgerStats PostgresLedger::Stats() {
   }
   stats.used_bytes = row.Number(0, 6);
   stats.restored = row.Int(0, 7) != 0;
+  stats.flows_stopped = row.Number(0, 8);
+  stats.flows_parked_since_ms = row.Int(0, 9);
   const auto number = [&](const PgStatement& statement, const PgArguments& arguments) {
     const auto asked = reader().Ask(statement, arguments);
     return asked ? asked->front().Number(0, 0) : 0;

@@ -320,4 +320,15 @@ std::expected<PgAccepted, std::string> AcceptPgRestored(PgConnection& connection
   return accepted;
 }
 
+std::optional<std::int64_t> ReadPgAcceptedMs(PgConnection& connection, std::string_view group) {
+  static constexpr PgStatement kAcceptedAt{
+      "accepted_at",
+      "SELECT coalesce((extract(epoch FROM accepted_at) * 1000)::bigint, 0) FROM secret"
+      " WHERE grp = $1::text"};
+  connection.Queue(kAcceptedAt, PgArguments().Bytes(group));
+  const auto said = connection.Run();
+  if (!said) return std::nullopt;
+  return said->front().size() == 0 ? 0 : said->front().Int(0, 0);
+}
+
 }  // namespace recourse

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <expected>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -60,5 +61,9 @@ struct PgAccepted {
 std::expected<PgAccepted, std::string> AcceptPgRestored(PgConnection& connection,
                                                         std::string_view group,
                                                         std::string_view why);
+
+// When the group accepted last that the ledger was restored, by the database's clock; 0: never.
+// nullopt: it does not answer.
+std::optional<std::int64_t> ReadPgAcceptedMs(PgConnection& connection, std::string_view group);
 
 }  // namespace recourse

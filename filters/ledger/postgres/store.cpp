@@ -21,7 +21,10 @@ constexpr PgStatement kPutStream{
     "INSERT INTO stream (stream, grp, pod, version, head, chain, low, place, held, tables)"
     " SELECT $1::bigint, $2::text, $3::text, $4::text, 1, $5::bytea, 2, nextval('place') << 12,"
     " restored_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM secret s WHERE s.grp = $2::text"
-    " AND s.accepted_at >= restored_at), $6::bigint::int FROM ledger FOR SHARE RETURNING held"};
+    " AND s.accepted_at >= restored_at), $6::bigint::int FROM ledger FOR SHARE RETURNING held,"
+    // The clock has gone back since one of them wrote.
+    " CASE WHEN EXISTS (SELECT 1 FROM stream o WHERE o.grp = $2::text AND o.state < 3"
+    " AND o.at > clock_timestamp() + interval '0.5 s') THEN place ELSE 0 END"};
 constexpr PgStatement kPutSecret{
     "put_secret",
     "INSERT INTO secret (grp, is_shared) VALUES ($1::text, false) ON CONFLICT DO NOTHING"};
@@ -142,6 +145,12 @@ std::expected<void, std::string> PgStore::Connect() {
         "the ledger in the database belongs to another install.secret: calls would be taken for "
         "others; give every pod of the group the same --install-secret-file");
   }
+  const auto accepted_ms = ReadPgAcceptedMs(*connection_, options_.group);
+  if (!accepted_ms) {
+    connection_.reset();
+    return std::unexpected("the ledger's database does not answer");
+  }
+  local_.accepted_ms = *accepted_ms;
   if (stream_ == 0) return BeginStream();
   if (in_doubt_) return {};
   const auto is_there = LookForEnd(*connection_, {head_, written_place_, chain_, options_.group});
@@ -193,6 +202,7 @@ std::expected<void, std::string> PgStore::BeginStream() {
   local_.past.has_shared_secret = done->back().Int(0, 2) != 0;
   stream_was_ = true;
   local_.is_restored = done->front().Int(0, 0) != 0;
+  local_.went_back_place = std::max(local_.went_back_place, done->front().Number(0, 1));
   stream_ = local_.stream = stream;
   head_ = first;
   chain_ = chain;
@@ -256,7 +266,7 @@ std::expected<void, BatchEnd> PgStore::Lock(std::vector<PlannedRows>& plans, std
     return std::unexpected(is_there ? BatchEnd::kFenced : BatchEnd::kAway);
   }
   place = found->place;
-  local_.is_restored = found->is_held;
+  local_.is_restored = local_.is_restored || found->is_held;
   for (PlannedRows& planned : plans) {
     planned.has_lost = (planned.begins && found->is_held) || !found->Hold(planned);
   }

@@ -9,6 +9,7 @@
 #include "filters/ledger/model/row_id.h"
 #include "filters/ledger/postgres/batch_sql.h"
 #include "filters/ledger/postgres/schema.h"
+#include "filters/ledger/rules/clock_jumps.h"
 #include "proxy/base/lease_limits.h"
 #include "proxy/base/log/log.h"
 
@@ -25,6 +26,7 @@ constexpr PgStatement kHandOver{
     " (SELECT 1 FROM work WHERE owner = $1::bigint) THEN 2 ELSE 3 END"
     " WHERE stream = $1::bigint AND state = 1"};
 
+constexpr PgStatement kNextPlace{"next_place", "SELECT nextval('place') << 12"};
 constexpr PgStatement kHeld{"held", "SELECT held FROM stream WHERE stream = $1::bigint"};
 
 }  // namespace
@@ -80,6 +82,7 @@ bool PgStreamLease::CountWork(bool is_taking) {
 bool PgStreamLease::MeasureClock() {
   const MonoTime asked = local_.clock.Now();
   if (!local_.is_measured || asked - local_.measured < limits::kClockMeasuredEvery) return true;
+  const std::int64_t asked_ms = local_.WallMs();
   store_.connection().Queue(kPgNow);
   const auto now = store_.connection().Run();
   if (!now) return store_.is_connected();
@@ -87,6 +90,12 @@ bool PgStreamLease::MeasureClock() {
   local_.group_clock.Measure(WallTime(Millis(now->front().Int(0, 0))), asked);
   local_.measured = local_.clock.Now();
   const std::int64_t jump = now->front().Int(0, 0) - before;
+  if (now->front().Int(0, 0) <= asked_ms - ClockJumps::kNoticedMs) {
+    store_.connection().Queue(kNextPlace);
+    const auto place = store_.connection().Run();
+    if (!place) return store_.is_connected();
+    local_.went_back_place = place->front().Number(0, 0);
+  }
   if (std::abs(jump) > limits::kClockJumpTold.count()) {
     Log(LogLevel::kWarn,
         "the clock of the ledger's database has jumped: what ends by it ends earlier or later",
@@ -99,7 +108,11 @@ void PgStreamLease::LookRestored() {
   if (!local_.is_restored) return;
   store_.connection().Queue(kHeld, PgArguments().Int(AsInt(store_.stream())));
   const auto held = store_.connection().Run();
-  if (held && held->front().size() == 1) local_.is_restored = held->front().Int(0, 0) != 0;
+  if (!held || held->front().size() != 1 || held->front().Int(0, 0) != 0) return;
+  const auto accepted_ms = ReadPgAcceptedMs(store_.connection(), store_.group());
+  if (!accepted_ms) return;
+  local_.accepted_ms = *accepted_ms;
+  local_.is_restored = false;
 }
 
 void PgStreamLease::HandOver() {

@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "filters/ledger/model/row_id.h"
+#include "filters/ledger/rules/record_outcome.h"
+#include "proxy/base/crash_point.h"
 #include "proxy/base/log/log.h"
 #include "proxy/base/thread_name.h"
 
@@ -69,6 +71,11 @@ constexpr PgStatement kEndStream{
     "UPDATE stream SET state = 3, open = 0 WHERE stream = $1::bigint AND state = 2"
     " AND taken_by = $2::bigint RETURNING 1"};
 constexpr std::int64_t kTakenAtOnceMax = 256;
+// What is sealed with a key that this process lacks is left to one that has it.
+constexpr PgStatement kGiveBack{"give_back",
+                                "UPDATE stream SET taken_by = NULL WHERE stream = $1::bigint"
+                                " AND state = 2 AND taken_by = $2::bigint"};
+constexpr int kListsUntilTriedAgain = 60;
 
 // How soon a process that was fenced, or could not connect, is looked at again.
 constexpr Millis kStreamAwaited{100};
@@ -113,6 +120,8 @@ Result<StreamTable::Listed> PgStreamTable::List() {
     const std::uint64_t stream = rows->Number(row, 1), taken_by = rows->Number(row, 3);
     if (rows->Int(row, 2) == 1) {
       listed.open.push_back({stream, rows->Number(row, 6), true});
+    } else if (const auto left = left_.find(stream); left != left_.end() && --left->second > 0) {
+      continue;
     } else if (taken_by == parts_.own || rows->Int(row, 4) != 1) {
       listed.abandoned.push_back({stream, taken_by});
     }
@@ -183,6 +192,7 @@ Result<bool> PgStreamTable::Adopt(Abandoned abandoned) {
 
 // Nothing is sent because of it: what was running is unknown, and goes the way of all that is.
 Result<bool> PgStreamTable::TakeOverSome(std::uint64_t stream) {
+  RC_CRASH_POINT("f3");
   const auto running = Ask(kLeftRunning, PgArguments().Int(AsInt(stream)).Int(kTakenAtOnceMax));
   if (!running) return std::unexpected(running.error());
   if (running->size() > 0) {
@@ -196,17 +206,37 @@ Result<bool> PgStreamTable::TakeOverSome(std::uint64_t stream) {
       move.detail = "the process that was sending it was lost before the outcome was known";
     }
     const std::size_t count = moves.size();
-    if (auto done = parts_.record(std::move(moves)); !done) return std::unexpected(done.error());
+    if (auto done = parts_.record(std::move(moves)); !done) {
+      if (IsSealedError(done.error())) return LeaveSealed(stream);
+      return std::unexpected(done.error());
+    }
     unknown_[stream] += count;
+    RC_CRASH_POINT("f3");
     return false;
   }
   const auto taken = Ask(kTakeWork, PgArguments().Int(AsInt(stream)).Int(AsInt(parts_.own)));
   if (!taken) return std::unexpected(taken.error());
+  RC_CRASH_POINT("f3");
   if (auto told = TellEnd(stream, static_cast<std::size_t>(taken->size())); !told) {
     return std::unexpected(told.error());
   }
+  RC_CRASH_POINT("f3");
   const auto ended = Ask(kEndStream, PgArguments().Int(AsInt(stream)).Int(AsInt(parts_.own)));
   if (!ended) return std::unexpected(ended.error());
+  return true;
+}
+
+// Nothing else waits for it: neither what waits there, nor other dead processes.
+Result<bool> PgStreamTable::LeaveSealed(std::uint64_t stream) {
+  Log(LogLevel::kError,
+      "calls of a dead process are sealed with a key that this one lacks; they stay unknown until "
+      "one that has it takes them over",
+      {{"stream", std::to_string(stream)}, {"do", "give every pod of the group all its keys"}});
+  left_[stream] = kListsUntilTriedAgain;
+  const PgArguments both = PgArguments().Int(AsInt(stream)).Int(AsInt(parts_.own));
+  for (const PgStatement& statement : {kTakeWork, kGiveBack}) {
+    if (auto done = Ask(statement, both); !done) return std::unexpected(done.error());
+  }
   return true;
 }
 

@@ -69,10 +69,12 @@ class PgStreamTable final : public StreamTable {
   Result<PgRows> Ask(const PgStatement& statement, const PgArguments& arguments,
                      bool proves = false);
   bool IsBehind(const Parts::LastRow& before, std::uint64_t head, std::string_view chain) const;
+  Result<bool> LeaveSealed(std::uint64_t stream);
   Result<void> TellEnd(std::uint64_t stream, std::size_t waiting);
 
   const Parts parts_;
   std::map<std::uint64_t, std::size_t> unknown_;  // calls, by the dead stream
+  std::map<std::uint64_t, int> left_;             // streams that were, and for how many lists
   SeenStreams listed_, watched_;                  // by stream, of the newest answers
   std::unique_ptr<PgConnection> connection_;
 };

@@ -18,5 +18,6 @@ inline Error SealedError() {
                "the operation is sealed with a key that is not among the ledger's keys",
                Delivery::kUncertain);
 }
+inline bool IsSealedError(const Error& error) { return error.detail() == SealedError().detail(); }
 
 }  // namespace recourse
