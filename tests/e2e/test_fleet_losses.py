@@ -43,18 +43,24 @@ def causes(pod, path):
     return [event["cause"] for event in pod.events_for(path)]
 
 
+NAMES = ["lives", "killed", "stopped", "unwatched", "testifies"]
+
+
 class Losses:
     """Three processes are lost at once, each in the middle of something; one lives."""
 
     STOPPED = {"RECOURSE_CRASH_POINT": "f2:1:stop"}
     # Of its calls the first is sent, and its answer awaited.
+    # The first outcome that it is about to write.
+    TESTIFIES = {"RECOURSE_CRASH_POINT": "f4:1:stop"}
     UNWATCHED = {"RECOURSE_CRASH_POINT": "f2:2:stop", "RECOURSE_TEST_NO_WATCHDOG": "1"}
 
     def __init__(self, directory, double, url):
         self.double, self.callers = double, []
-        self.pods = Pods(directory, double, url, ["lives", "killed", "stopped", "unwatched"])
+        self.pods = Pods(directory, double, url, NAMES)
         self.lives, self.killed = self.pods.lives, self.pods.killed
         self.stopped, self.unwatched = self.pods.stopped, self.pods.unwatched
+        self.testifies = self.pods.testifies
 
     def __enter__(self):
         self.lives.start()
@@ -63,13 +69,15 @@ class Losses:
             self.stopped.wrapper = FIRST
         self.stopped.start({**self.STOPPED, "RECOURSE_CRASH_HITS": self.hits(self.stopped)})
         self.unwatched.start({**self.UNWATCHED, "RECOURSE_CRASH_HITS": self.hits(self.unwatched)})
+        self.testifies.start({**self.TESTIFIES, "RECOURSE_CRASH_HITS": self.hits(self.testifies)})
         for path in ("/placed/killed", "/orders/paused"):
             self.double.script("POST", path, ["read", "execute", {"gate": path}, "answer"], 1)
         self.begin(self.killed, "/placed/killed")
         self.begin(self.unwatched, "/orders/paused")
         for path in ("/placed/killed", "/orders/paused"):
             self.double.await_effects(path)
-        for pod, path in ((self.stopped, "/placed/once"), (self.unwatched, "/placed/twice")):
+        for pod, path in ((self.stopped, "/placed/once"), (self.unwatched, "/placed/twice"),
+                          (self.testifies, "/placed/told")):  # fmt: skip
             self.begin(pod, path)
             wait_until(lambda at=self.hits(pod): os.path.exists(at))
         self.waits = ask(self.killed, "/mail/waits", "waits")
@@ -164,6 +172,52 @@ def test_one_that_was_paused_tells_what_it_knows_when_it_comes_back(losses):
     losses.lives.await_phase("/orders/paused", "SUCCEEDED")
     assert causes(losses.lives, "/orders/paused")[:2] == ["first_call", "owner_lost"]
     assert len(losses.double.effects("/orders/paused")) == 1
+
+
+def test_one_that_is_stopped_before_it_writes_an_outcome_writes_no_second_one(losses):
+    settled = losses.lives.await_phase("/placed/told", ("SUCCEEDED", "ANSWER_LOST"))
+    os.kill(losses.testifies.pid, signal.SIGCONT)
+    wait_until(lambda: "stream was ended by another one" in losses.testifies.stderr())
+    write(losses.testifies, "/notes/after", "after")
+    events = losses.lives.events_for("/placed/told")
+    assert events[-1]["id"] == settled["id"] and len(losses.double.effects("/placed/told")) == 1
+    assert [event["cause"] for event in events[:2]] == ["first_call", "owner_lost"]
+
+
+def test_whatever_a_take_over_and_its_calls_die_of_each_call_is_made_once(
+    double, url, tmp_path, postgres
+):
+    if not CRASH_POINTS:
+        pytest.skip("this binary has no crash points")
+    with Pods(tmp_path, double, url, ["pod"], "shop/points") as pods:
+        pod = pods.pod
+
+        def die_at(point, path):
+            pod.kill()
+            pod.start({"RECOURSE_CRASH_POINT": f"{point}:1"})
+            token = path.rpartition("/")[2]
+            cut_off(pod, path, rawhttp.traced(trace_of(token)), token)
+            assert pod.wait() == -signal.SIGKILL
+
+        begun, ended = "/placed/begun", "/placed/ended"
+        die_at("f1", begun)
+        assert double.effects(begun) == []
+        pod.start()
+        pod.await_phase(begun, "PROVEN_ABSENT")
+        assert write(pod, begun, "begun").outcome == "executed"
+        die_at("f4", ended)
+        assert len(double.effects(ended)) == 1
+        for passes in range(1, 6):
+            pod.spawn({"RECOURSE_CRASH_POINT": f"f3:{passes}"})
+            assert pod.wait() == -signal.SIGKILL
+        pod.start()
+        pod.await_phase(ended, ("SUCCEEDED", "ANSWER_LOST"))
+        assert causes(pod, ended)[:2] == ["first_call", "owner_lost"]
+        assert causes(pod, ended).count("owner_lost") == 1
+        assert len(double.effects(begun)) == len(double.effects(ended)) == 1
+        left = "SELECT count(*) FROM stream WHERE grp = 'shop/points' AND state <> 3"
+        wait_until(lambda: postgres.sql(url, left).strip() == "1")
+        assert pod.verify()["ok"]
 
 
 def test_one_that_drains_hands_over_at_once(double, url, tmp_path):

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <limits>
 
+#include "proxy/base/crash_point.h"
 #include "proxy/base/limits.h"
 #include "proxy/base/log/log.h"
 
@@ -234,6 +235,12 @@ bool PgBatches::Commit(bool may_be_empty) {
   if (plans_.empty() && notes_.empty() && !may_be_empty) return true;
   const std::vector<NoteRow> notes = RowsOf(notes_);
   notes_sent_ = notes.size();
+  const auto testifies = [](const Accepted& one) {
+    return dynamic_cast<const PgRecord*>(one.first) != nullptr;
+  };
+  if (RC_CRASH_POINT_ARMED("f4") && std::ranges::any_of(accepted_, testifies)) {
+    RC_CRASH_POINT("f4");
+  }
   const MonoTime start = local_.clock.Now();
   const BatchEnd end = lease_.Commit(plans_, notes);
   if (end == BatchEnd::kDone && observer_) {

@@ -7,6 +7,7 @@
 #include "filters/ledger/postgres/batch_sql.h"
 #include "filters/ledger/postgres/schema.h"
 #include "filters/ledger/rows/event_log.h"
+#include "proxy/base/crash_point.h"
 #include "proxy/base/limits.h"
 #include "proxy/base/log/log.h"
 
@@ -369,6 +370,7 @@ std::optional<BatchEnd> PgStore::CommitAtOnce(std::vector<PlannedRows>& plans,
                PgReadAndMadeOf(plans));
   QueueWrites(plans, built);
   const auto done = connection_->Run();
+  if (done && !plans.empty()) RC_CRASH_POINT("f1");
   if (done) {
     built.place = done->front().Number(0, 1);
     Adopt(std::move(built));
@@ -400,6 +402,7 @@ BatchEnd PgStore::CommitLocked(std::vector<PlannedRows>& plans, const std::vecto
   connection_->Queue(kPgCommit);
   const auto done = connection_->Run();
   if (done) {
+    RC_CRASH_POINT("f1");
     Adopt(std::move(built));
     return BatchEnd::kDone;
   }
