@@ -239,7 +239,8 @@ VerbFacts::Maybe<bool> VerbFacts::Find(const KeyIsOver& asked) {
   if (!now) return std::nullopt;
   // Pods agree about the time within that.
   const std::int64_t latest_ms = local_.WallMs() + ClockJumps::kNoticedMs;
-  if (now->stored == nullptr || now->stored->wall_ms > latest_ms) return true;
+  if (now->stored == nullptr) return true;
+  if (std::max(now->stored->wall_ms, view->head.wall_ms) > latest_ms) return true;
   return local_.WallMs() - view->head.wall_ms > asked.lives.count();
 }
 
