@@ -38,6 +38,7 @@ class Described:
         self.token = token
         self.document = json.loads(guarded.ask("GET", "/openapi.json")[2])
         self.seen = set()
+        self.written = set()  # (place, member) of every object that an answer had
 
     def operations(self):
         """(METHOD, path template, operation), with the parameters of its path in it."""
@@ -96,10 +97,67 @@ class Described:
         return value
 
     def check(self, schema, value):
+        self.note("", schema, value)
         errors = sorted(validator(self.document, schema).iter_errors(value), key=str)
         assert not errors, "\n".join(
             f"{list(error.absolute_path)}: {error.message[:500]}" for error in errors
         )
+
+    def note(self, place, schema, value):
+        """Which described members the value has. A place is a schema's name, and members below."""
+        for at, one in self.parts(place, schema):
+            if "properties" in one and not self.describes(one, value):
+                continue  # another of several
+            if isinstance(value, dict):
+                for name in set(one.get("properties", {})) & set(value):
+                    self.written.add((at, name))
+                    self.note(f"{at}.{name}", one["properties"][name], value[name])
+            if isinstance(value, list) and isinstance(one.get("items"), dict):
+                for item in value:
+                    self.note(at, one["items"], item)
+
+    def parts(self, place, schema):
+        """The schema and those that it is made of or stands for, with their places."""
+        if "$ref" in schema:
+            name = schema["$ref"].rpartition("/")[2]
+            yield from self.parts(name, self.document["components"]["schemas"][name])
+            return
+        yield place, schema
+        for kind in ("allOf", "anyOf", "oneOf"):
+            for one in schema.get(kind, []):
+                yield from self.parts(place, one)
+
+    @staticmethod
+    def describes(schema, value):
+        return isinstance(value, dict) and set(schema.get("required", [])) <= set(value)
+
+    def not_written(self):
+        """The described members that no answer had, as "place member"; "place": no such object."""
+        places = {place for place, _ in self.written}
+        return {f"{place} {name}" if place in places else place
+                for place, name in self.members() - self.written}
+
+    def members(self):
+        """Every (place, member) that an answer may have."""
+        found, known = set(), set()
+
+        def look(place, schema):
+            for at, one in self.parts(place, schema):
+                if (at, id(one)) in known:
+                    continue
+                known.add((at, id(one)))
+                for name, of in one.get("properties", {}).items():
+                    found.add((at, name))
+                    look(f"{at}.{name}", of)
+                if isinstance(one.get("items"), dict):
+                    look(at, one["items"])
+
+        for _, _, operation in self.operations():
+            for status in operation["responses"]:
+                for content in self.response(operation, status).get("content", {}).values():
+                    for kind in ("schema", "x-item-schema"):
+                        look("", content.get(kind, {}))
+        return found
 
     def watch(self, target, count):
         """The data of the first messages of a stream, each as the document says."""
