@@ -93,15 +93,16 @@ TEST_P(FlowWaitsTest, AFlowThatItsDeadlineStoppedIsParkedOnlyWhileSomethingIsUnk
   EXPECT_EQ(ledger_->Stats().flows_stopped, 0U);
 }
 
+using Restarted = std::pair<Store, bool>;
+std::string NameOfStart(const testing::TestParamInfo<Restarted>& of) {
+  if (of.param.first == Store::kPostgres) return "Postgres";
+  return of.param.second ? "WithoutIndex" : "WithIndex";
+}
 INSTANTIATE_TEST_SUITE_P(Stores, FlowWaitsTest,
-                         testing::Values(std::pair(Store::kLmdb, false),
-                                         std::pair(Store::kLmdb, true),
-                                         std::pair(Store::kPostgres, false)),
-                         [](const auto& of) {
-                           const auto [store, is_lost] = of.param;
-                           if (store == Store::kPostgres) return "Postgres";
-                           return is_lost ? "WithoutIndex" : "WithIndex";
-                         });
+                         testing::Values(Restarted(Store::kLmdb, false),
+                                         Restarted(Store::kLmdb, true),
+                                         Restarted(Store::kPostgres, false)),
+                         NameOfStart);
 
 }  // namespace
 }  // namespace recourse::flow_waits_test
