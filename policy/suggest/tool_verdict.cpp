@@ -38,9 +38,10 @@ std::string Counted(std::size_t count, std::string_view noun) {
 
 void JudgeIdentity(const SuggestedIdentity& identity, ToolVerdict& verdict) {
   if (!identity.doubts.empty()) {
-    std::string all;
-    for (const std::string& doubt : identity.doubts) all += (all.empty() ? "" : "; ") + doubt;
-    verdict.open.push_back("identity (" + all + ")");
+    // Each alone, as what is too long is cut.
+    for (const std::string& doubt : identity.doubts) {
+      verdict.open.push_back("identity (" + doubt + ")");
+    }
     return;
   }
   if (!identity.is_decided) {
