@@ -175,6 +175,34 @@ TEST(BeforeWordsTest, WhatWouldOverwriteAForeignChangeIsWarnedOf) {
               Not(HasSubstr(warning)));
 }
 
+TEST(BeforeWordsTest, OfSeveralUndosEachMaySayForItselfWhetherItOverwrites) {
+  const auto with = [](const std::string& first, const std::string& second) {
+    const std::string back = "request: \"PATCH /i/{path.id}\", json: { a: \"{before.body#/a}\" }";
+    return LoadPolicyText(
+        "p.yaml", Policy("    before: { request: \"GET /i/{path.id}\", keep: body#/a }\n"
+                         "    undo: [ { when: header.Prefer, " +
+                         back + first + " }, { " + back + second + " } ]\n"));
+  };
+  struct Row {
+    std::string first, second;
+    bool is_first, is_second;
+  };
+  const std::string unchanged = ", only_if: unchanged", always = ", only_if: always";
+  const Row rows[] = {{unchanged, "", true, true},
+                      {unchanged, always, true, false},
+                      {always, unchanged, false, true},
+                      {always, "", false, false}};
+  for (const Row& row : rows) {
+    const auto loaded = with(row.first, row.second);
+    ASSERT_TRUE(loaded.ok()) << ProblemsOf(loaded);
+    EXPECT_EQ(ProblemsOf(loaded).find("their change is lost"), std::string::npos);
+    const Tool& tool = loaded.policy->tools.front();
+    EXPECT_EQ(tool.undo->only_if_unchanged, row.is_first);
+    EXPECT_EQ(tool.other_undos.front().only_if_unchanged, row.is_second);
+  }
+  EXPECT_THAT(ProblemsOf(with("", always)), HasSubstr("their change is lost"));
+}
+
 TEST(BeforeWordsTest, AMisspelledPlaceIsHeldAgainstWhatIsKept) {
   const auto with = [](const std::string& undo, const std::string& keep = "[ body#/title ]") {
     return Load(Policy("    before: { request: \"GET /i/{path.id}\", keep: " + keep +
