@@ -35,23 +35,25 @@ void AddVersion1(const KeyInputs& inputs, const Recipe& recipe, const std::strin
 }
 
 // Later versions told fewer names of fields apart.
-void AddEarlierNames(const KeyInputs& inputs, const Recipe& recipe, const Digest& args_hash,
-                     DerivedKey& derived) {
+void AddNamesAs(FieldNames names, const KeyInputs& inputs, const Recipe& recipe,
+                const Digest& args_hash, DerivedKey& derived) {
   const Headers& headers = inputs.request.headers;
-  const std::string tenants = TenantsOf(headers, FieldNames::kEarlier);
+  const std::string tenants = TenantsOf(headers, names);
   Scope scope = recipe.scope;
   if (scope.is_fallback) {
-    scope.value = CredentialLabel(inputs.principal, headers, inputs.query, FieldNames::kEarlier);
+    scope.value = CredentialLabel(inputs.principal, headers, inputs.query, names);
   }
   if (tenants == recipe.tenants && scope.value == recipe.scope.value) return;
+  const Digest key = KeyOf(inputs, scope, recipe.intent, args_hash, tenants);
+  if (!derived.older.empty() && derived.older.back().key == key) return;  // both read it alike
   derived.older.push_back(
-      {.key = KeyOf(inputs, scope, recipe.intent, args_hash, tenants),
+      {.key = key,
        .intent = IntentDigest(inputs, scope, recipe.intent, args_hash, tenants),
        .args_hash = args_hash,
        .tool = inputs.tool_name,
        .caller = inputs.caller,
        .principal = PrincipalOf(inputs.secret, inputs.caller, inputs.principal, headers,
-                                inputs.query, inputs.verified_field, FieldNames::kEarlier)});
+                                inputs.query, inputs.verified_field, names)});
 }
 
 // The backend of that policy that a call to `backend` would have gone to; nullptr: none.
@@ -208,7 +210,9 @@ void AddNamesUnder(const EarlierPolicy& earlier, const RequestContext& context,
 void AddNamesWith(const Digest& args_hash, const KeyInputs& inputs, const Recipe& recipe,
                   DerivedKey& derived) {
   AddVersion1(inputs, recipe, inputs.caller, args_hash, derived);
-  AddEarlierNames(inputs, recipe, args_hash, derived);
+  for (const FieldNames names : {FieldNames::kBefore, FieldNames::kEarlier}) {
+    AddNamesAs(names, inputs, recipe, args_hash, derived);
+  }
   for (const Caller::Earlier& earlier : inputs.earlier_callers) {
     const Scope scope = ScopeOfCaller(recipe.scope, earlier.name);
     OlderRecipe older;

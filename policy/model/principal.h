@@ -24,9 +24,10 @@ struct PrincipalRule {
   std::vector<std::string> with, without;
 };
 
-// As which words the names of fields are read. kEarlier: as by the versions that told words apart
-// at signs only, for what those began.
-enum class FieldNames : std::uint8_t { kNow, kEarlier };
+// As which words the names of fields are read: for what earlier versions began, as by those.
+// kBefore: without the whole names that were added last; kEarlier: with words told apart at signs
+// only, and fewer of them.
+enum class FieldNames : std::uint8_t { kNow, kBefore, kEarlier };
 
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 

@@ -61,6 +61,8 @@ constexpr std::string_view kCredentialEndings[] = {"token",    "secret",      "p
 // Whole names without any of these words.
 constexpr std::string_view kCredentialNames[] = {"cookie", "remote-email",     "x-email",
                                                  "from",   "x-honeycomb-team", "x-pin"};
+// Of JFrog Artifactory; of Tenable Nessus.
+constexpr std::string_view kLastCredentialNames[] = {"x-jfrog-art-api", "x-apikeys"};
 // A field with one of these is none: it differs with every request, guards against forgery or
 // repeats, or says what the client is.
 constexpr std::string_view kNoCredentialWords[] = {"csrf",      "xsrf",  "idempotency", "recourse",
@@ -126,6 +128,9 @@ constexpr std::array<std::string_view, 2> kTenantPairs[] = {
     {"wallet", "id"}, {"portfolio", "id"}, {"application", "id"}, {"domain", "id"}};
 constexpr std::string_view kTenantNames[] = {"stripe-context", "x-goog-user-project"};
 constexpr std::string_view kLaterTenantNames[] = {"content-profile"};
+// Of FIWARE's context brokers; which folder of a team is the root of all paths.
+constexpr std::string_view kLastTenantNames[] = {"fiware-service", "fiware-servicepath",
+                                                 "dropbox-api-path-root"};
 
 // Those, and these, are told apart within a part: "merchantkey" is "merchant key".
 constexpr std::string_view kJoinedWords[] = {
@@ -176,7 +181,7 @@ std::size_t SplitJoined(std::string_view text, std::span<std::string_view> words
 // Takes the words of a name one by one.
 class NameReader {
  public:
-  explicit NameReader(FieldNames names) : is_now_(names == FieldNames::kNow) {}
+  explicit NameReader(FieldNames names) : is_now_(names != FieldNames::kEarlier) {}
 
   // What stands between two signs.
   void TakePart(std::string_view part) {
@@ -239,9 +244,12 @@ class NameReader {
 
 // Of a name in lower case.
 Meaning MeaningOfLower(std::string_view name, FieldNames names) {
-  const bool is_later = names == FieldNames::kNow && Contains(kLaterTenantNames, name);
-  if (is_later || Contains(kTenantNames, name)) return {.is_tenant = true};
-  if (Contains(kCredentialNames, name)) return {.is_principal = true};
+  const bool is_now = names == FieldNames::kNow;
+  const bool is_later = names != FieldNames::kEarlier && Contains(kLaterTenantNames, name);
+  const bool is_last = is_now && Contains(kLastTenantNames, name);
+  if (is_last || is_later || Contains(kTenantNames, name)) return {.is_tenant = true};
+  const bool is_last_credential = is_now && Contains(kLastCredentialNames, name);
+  if (is_last_credential || Contains(kCredentialNames, name)) return {.is_principal = true};
   NameReader reader(names);
   while (!name.empty()) {
     const auto end = std::min(name.find_first_of("-_."), name.size());
@@ -252,18 +260,27 @@ Meaning MeaningOfLower(std::string_view name, FieldNames names) {
 }
 
 struct Meanings {
-  Meaning now, earlier;
+  Meaning now, before, earlier;
 };
 
 Meanings MeaningsOf(std::string_view name) {
   const std::string lower = ToLower(name);
-  return {MeaningOfLower(lower, FieldNames::kNow), MeaningOfLower(lower, FieldNames::kEarlier)};
+  return {MeaningOfLower(lower, FieldNames::kNow), MeaningOfLower(lower, FieldNames::kBefore),
+          MeaningOfLower(lower, FieldNames::kEarlier)};
 }
 
 Meaning MeaningOf(std::string_view name, FieldNames names) {
   constexpr std::size_t kNameBytes = 61, kNames = 128;
   const Meanings meanings = LatestOf<MeaningsOf, kNameBytes, kNames>(name);
-  return names == FieldNames::kNow ? meanings.now : meanings.earlier;
+  switch (names) {
+    case FieldNames::kNow:
+      return meanings.now;
+    case FieldNames::kBefore:
+      return meanings.before;
+    case FieldNames::kEarlier:
+      break;
+  }
+  return meanings.earlier;
 }
 
 }  // namespace

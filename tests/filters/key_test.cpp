@@ -315,6 +315,21 @@ TEST(KeyTest, WhatBeganBeforeItsTenantWasToldApartIsFound) {
   EXPECT_TRUE(std::ranges::none_of(before.older, is_before));
 }
 
+TEST(KeyTest, WhatTheLastVersionsBeganIsFoundWithWhatTheyToldApart) {
+  for (const char* const last : {"fiware-service", "fiware-servicepath", "Dropbox-API-Path-Root"}) {
+    KeyCase call;
+    call.headers = {{"MerchantId", "m1"}};
+    const DerivedKey before = Derive(call);
+    call.headers.push_back({last, "t1"});
+    const DerivedKey now = Derive(call);
+    EXPECT_NE(now.key, before.key) << last;
+    EXPECT_TRUE(std::ranges::any_of(now.older, [&](const OlderRecipe& older) {
+      return older.key == before.key && older.intent == before.intent &&
+             older.principal == before.principal;
+    })) << last;
+  }
+}
+
 TEST(KeyTest, WhatBeganBeforeAFieldWasAnArgumentIsFound) {
   KeyCase call;
   const DerivedKey before = Derive(call);
@@ -332,11 +347,13 @@ TEST(KeyTest, WhatBeganBeforeItsCredentialsWereToldApartIsFound) {
   KeyCase call;
   call.has_client_trace = false;
   const DerivedKey before = Derive(call);
-  call.headers = {{"MerchantKey", "k1"}};
-  const DerivedKey now = Derive(call);
-  EXPECT_NE(now.key, before.key);
-  EXPECT_TRUE(std::ranges::any_of(
-      now.older, [&](const OlderRecipe& older) { return older.key == before.key; }));
+  for (const char* const name : {"MerchantKey", "X-JFrog-Art-Api"}) {
+    call.headers = {{name, "k1"}};
+    const DerivedKey now = Derive(call);
+    EXPECT_NE(now.key, before.key);
+    EXPECT_TRUE(std::ranges::any_of(
+        now.older, [&](const OlderRecipe& older) { return older.key == before.key; }));
+  }
 }
 
 TEST(KeyTest, ScopesReachAsFarAsThePolicySays) {

@@ -311,7 +311,10 @@ TEST(PrincipalTest, TenantsAreKnownByTheirFields) {
                            "Content-Profile",
                            "X-ClickHouse-Database",
                            "X-Trino-Schema",
-                           "DomainId"}) {
+                           "DomainId",
+                           "fiware-service",
+                           "Fiware-ServicePath",
+                           "Dropbox-API-Path-Root"}) {
     EXPECT_TRUE(IsTenantField(name)) << name;
     EXPECT_NE(TenantsOf({{name, "1"}}), TenantsOf({{name, "2"}})) << name;
   }
@@ -322,13 +325,18 @@ TEST(PrincipalTest, TenantsAreKnownByTheirFields) {
 }
 
 TEST(PrincipalTest, EarlierVersionsReadTheWordsBetweenSigns) {
-  for (const char* name : {"MerchantKey", "X-Uid", "X-Auth-Request-Token", "X-Select-Admin"}) {
+  for (const char* name : {"MerchantKey", "X-Uid", "X-Auth-Request-Token", "X-Select-Admin",
+                           "X-JFrog-Art-Api", "X-ApiKeys"}) {
+    EXPECT_TRUE(IsPrincipalField(name)) << name;
     EXPECT_FALSE(IsPrincipalField(name, FieldNames::kEarlier)) << name;
   }
   for (const char* name : {"X-Api-Key", "X-Token-Count", "X-Client-Id"}) {
     EXPECT_TRUE(IsPrincipalField(name, FieldNames::kEarlier)) << name;
   }
   EXPECT_EQ(TenantsOf({{"MerchantId", "1"}, {"X-Entity-Id", "1"}}, FieldNames::kEarlier), "");
+  EXPECT_EQ(TenantsOf({{"fiware-service", "1"}, {"Dropbox-API-Path-Root", "1"}},
+                      FieldNames::kEarlier),
+            "");
   EXPECT_NE(TenantsOf({{"X-Tenant-Id", "1"}}, FieldNames::kEarlier), "");
 }
 
