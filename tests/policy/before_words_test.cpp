@@ -178,10 +178,10 @@ TEST(BeforeWordsTest, WhatWouldOverwriteAForeignChangeIsWarnedOf) {
 TEST(BeforeWordsTest, OfSeveralUndosEachMaySayForItselfWhetherItOverwrites) {
   const auto with = [](const std::string& first, const std::string& second) {
     const std::string back = "request: \"PATCH /i/{path.id}\", json: { a: \"{before.body#/a}\" }";
-    return LoadPolicyText(
-        "p.yaml", Policy("    before: { request: \"GET /i/{path.id}\", keep: body#/a }\n"
-                         "    undo: [ { when: header.Prefer, " +
-                         back + first + " }, { " + back + second + " } ]\n"));
+    return LoadPolicyText("p.yaml",
+                          Policy("    before: { request: \"GET /i/{path.id}\", keep: body#/a }\n"
+                                 "    undo: [ { when: header.Prefer, " +
+                                 back + first + " }, { " + back + second + " } ]\n"));
   };
   struct Row {
     std::string first, second;

@@ -334,9 +334,9 @@ TEST(PrincipalTest, EarlierVersionsReadTheWordsBetweenSigns) {
     EXPECT_TRUE(IsPrincipalField(name, FieldNames::kEarlier)) << name;
   }
   EXPECT_EQ(TenantsOf({{"MerchantId", "1"}, {"X-Entity-Id", "1"}}, FieldNames::kEarlier), "");
-  EXPECT_EQ(TenantsOf({{"fiware-service", "1"}, {"Dropbox-API-Path-Root", "1"}},
-                      FieldNames::kEarlier),
-            "");
+  EXPECT_EQ(
+      TenantsOf({{"fiware-service", "1"}, {"Dropbox-API-Path-Root", "1"}}, FieldNames::kEarlier),
+      "");
   EXPECT_NE(TenantsOf({{"X-Tenant-Id", "1"}}, FieldNames::kEarlier), "");
 }
 

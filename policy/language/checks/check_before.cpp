@@ -59,8 +59,7 @@ class BeforeChecks {
     const bool is_used = CheckUndoPlaces();
     if (!tool_.before) {
       // One that cannot be read has been reported.
-      if (ComparesAny() && !has_told_absence_ &&
-          !draft_.ToolHas(index_, "before")) {
+      if (ComparesAny() && !has_told_absence_ && !draft_.ToolHas(index_, "before")) {
         Error("undo",
               "only_if: unchanged compares with what `before` reads, and there is none: before: { "
               "request: \"GET /issues/{path.id}\", keep: [ body#/title ] }");
