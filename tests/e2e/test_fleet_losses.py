@@ -180,7 +180,7 @@ def test_one_that_is_stopped_before_it_writes_an_outcome_writes_no_second_one(lo
     wait_until(lambda: "stream was ended by another one" in losses.testifies.stderr())
     write(losses.testifies, "/notes/after", "after")
     events = losses.lives.events_for("/placed/told")
-    assert events[-1]["id"] == settled["id"] and len(losses.double.effects("/placed/told")) == 1
+    assert events[-1] == settled and len(losses.double.effects("/placed/told")) == 1
     assert [event["cause"] for event in events[:2]] == ["first_call", "owner_lost"]
 
 
