@@ -65,17 +65,17 @@ class StandbyTest : public PostgresSettingsTest {
     EXPECT_TRUE(admin->Execute("ALTER SYSTEM SET synchronous_standby_names = '" + standby + "'"));
     EXPECT_TRUE(admin->Execute("SELECT pg_reload_conf()"));
     if (standby.empty()) return;
-    for (bool is_awaited = false; !is_awaited;) {
-      auto probe = PgConnection::Open({.url = url_, .answer_within = Millis(100)});
-      is_awaited = !(*probe)->Execute("CREATE TABLE probe(); DROP TABLE probe");
-    }
+    do {
+      const auto probe = PgConnection::Open({.url = url_, .answer_within = Millis(100)});
+      if (probe) (void)(*probe)->Execute("CREATE TABLE probe(); DROP TABLE probe");
+    } while (PostgresSettingsTest::Ask(*admin, kAwaiting) == 0);
     while (PostgresSettingsTest::Ask(*admin, kEndWaits) > 0) std::this_thread::yield();
   }
 };
 
 TEST_F(StandbyTest, WhatNoStandbyHasConfirmedIsNeitherToldNorSent) {
   const auto opened =
-      OpenPostgresLedger({.store = {.connection = {.url = url_, .answer_within = Millis(500)},
+      OpenPostgresLedger({.store = {.connection = {.url = url_, .answer_within = Millis(1'500)},
                                     .group = "shop/checkout",
                                     .install_id = "install-1",
                                     .time = PgStoreOptions::Time::kProcess}},
@@ -153,9 +153,10 @@ TEST_F(PostgresSettingsTest, WhatTheServerSetsForSessionsEndsNothingOfOurs) {
 
 // A process that is stopped between two rounds of a batch.
 TEST_F(PostgresSettingsTest, WhoIsStoppedWithinATransactionLocksNobodyOutForLong) {
-  const auto stopped = PgConnection::Open({.url = url_, .answer_within = Millis(50)});
+  const auto stopped = PgConnection::Open({.url = url_, .answer_within = Millis(1'000)});
   ASSERT_TRUE(stopped && (*stopped)->Execute("BEGIN; SELECT 1 FROM stream FOR UPDATE"));
-  EXPECT_TRUE(Connect()->Execute("UPDATE stream SET beat = beat"));
+  const auto other = PgConnection::Open({.url = url_, .answer_within = Millis(60'000)});
+  EXPECT_TRUE(other && (*other)->Execute("UPDATE stream SET beat = beat"));
 }
 
 }  // namespace
