@@ -132,18 +132,18 @@ TEST_F(PostgresSettingsTest, WhatTheServerSetsForSessionsEndsNothingOfOurs) {
   const std::size_t options = url_.find("options=") + sizeof("options=") - 1;
   const std::string url =
       url_.substr(0, options) + "'" + url_.substr(options) +
-      " -cstatement_timeout=30 -clock_timeout=30 -cidle_in_transaction_session_timeout=30"
-      " -cidle_session_timeout=30 -cdefault_transaction_isolation=serializable'";
+      " -cstatement_timeout=1s -clock_timeout=1s -cidle_in_transaction_session_timeout=1s"
+      " -cidle_session_timeout=1s -cdefault_transaction_isolation=serializable'";
   const auto harsh = OpenTestPostgres(url, clock_);
   ASSERT_NE(harsh, nullptr);
   std::thread holds([admin = Connect()] {
     EXPECT_TRUE(
-        admin->Execute("BEGIN; SELECT 1 FROM stream FOR UPDATE; SELECT pg_sleep(0.3);"
+        admin->Execute("BEGIN; SELECT 1 FROM stream FOR UPDATE; SELECT pg_sleep(1.2);"
                        " COMMIT"));
   });
   const Event event = Dispatch(*harsh, Call("k"));
   holds.join();
-  EXPECT_TRUE(Connect()->Execute("SELECT pg_sleep(0.1)"));
+  EXPECT_TRUE(Connect()->Execute("SELECT pg_sleep(1.2)"));
   Record(*harsh, Success(event));
   const SharedLedgerCounts counts = dynamic_cast<SharedLedgerView&>(*harsh).SharedCounts();
   EXPECT_EQ(counts.in_doubt, 0U);
