@@ -115,7 +115,7 @@ void CompareKeys(const PastCall& past, const Explanation& now, const Policy* bef
 
 // What enforce would have done, by the word of observe mode.
 std::size_t ObservedCounts::* ColumnOf(std::string_view verdict) {
-  static const std::map<std::string_view, std::size_t ObservedCounts::*> kColumns{
+  static const std::map<std::string_view, std::size_t ObservedCounts::*> kColumnOfVerdict{
       {"fresh", &ObservedCounts::sent},
       {"would_hold", &ObservedCounts::sent},
       {"would_replay", &ObservedCounts::replayed},
@@ -125,8 +125,8 @@ std::size_t ObservedCounts::* ColumnOf(std::string_view verdict) {
       {"would_conflict", &ObservedCounts::refused},
       {"would_refuse", &ObservedCounts::refused},
       {"would_ask", &ObservedCounts::asks}};
-  const auto at = kColumns.find(verdict);
-  return at == kColumns.end() ? &ObservedCounts::untold : at->second;
+  const auto at = kColumnOfVerdict.find(verdict);
+  return at == kColumnOfVerdict.end() ? &ObservedCounts::untold : at->second;
 }
 
 // Whether that it is refused, or not, hangs on arguments that the export does not hold.

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kFoundMin = 3;
 
-using Places = std::set<std::string>;
+using PlaceSet = std::set<std::string>;
 
 // Where in an answer an element's member stands: "answer.body#/items", 0, "ref".
 struct ElementPlace {
@@ -87,9 +87,9 @@ class SearchInference {
     return pairs;
   }
 
-  // Places of the call that have this value.
-  Places SourcesOf(std::size_t made, std::uint64_t value) const {
-    Places sources;
+  // PlaceSet of the call that have this value.
+  PlaceSet SourcesOf(std::size_t made, std::uint64_t value) const {
+    PlaceSet sources;
     const Sighting& call = seen_[made];
     for (std::size_t s = 0; s < things_.tool.segments.size(); ++s) {
       const std::string& segment = things_.tool.segments[s];
@@ -108,11 +108,11 @@ class SearchInference {
   // A place that has the value in all pairs, rather one of the identity; empty: there is none.
   template <class ValueOf>
   std::string SourceOf(const std::vector<Pair>& pairs, const ValueOf& value_of) const {
-    Places common;
+    PlaceSet common;
     for (const Pair& pair : pairs) {
       const std::optional<std::uint64_t> value = value_of(pair);
       if (!value) return {};
-      Places sources = SourcesOf(pair.made, *value);
+      PlaceSet sources = SourcesOf(pair.made, *value);
       if (&pair != &pairs.front()) {
         std::erase_if(sources, [&](const auto& source) { return !common.contains(source); });
       }
@@ -129,8 +129,8 @@ class SearchInference {
   struct Question {
     std::map<std::size_t, std::string> segments;
     std::map<std::string, std::string> values;  // by "query.day", "body#/day"
-    Places Sources() const {
-      Places sources;
+    PlaceSet Sources() const {
+      PlaceSet sources;
       for (const auto& [segment, source] : segments) sources.insert(source);
       for (const auto& [place, source] : values) sources.insert(source);
       return sources;
@@ -194,7 +194,7 @@ class SearchInference {
     if (pairs.size() < kFoundMin) return std::nullopt;
     const auto question = QuestionOf(read, pairs);
     if (!question) return std::nullopt;
-    const Places asked = question->Sources();
+    const PlaceSet asked = question->Sources();
     const auto members = MembersOf(list, pairs.front(), pairs);
     std::map<std::string, std::string> where;  // by the place: the member
     for (const std::string& place : identity_) {
@@ -308,7 +308,7 @@ class SearchInference {
     }
     probe.happened = list;
     probe.take = take;
-    const Places asked = question.Sources();
+    const PlaceSet asked = question.Sources();
     probe.asks_for.assign(asked.begin(), asked.end());
     for (const auto& [place, member] : where) {
       probe.where.push_back(member + " == " + braced(place));
@@ -321,7 +321,7 @@ class SearchInference {
   const std::vector<Sighting>& seen_;
   const std::vector<SeenTool>& tools_;
   const MadeThings& things_;
-  const Places identity_;
+  const PlaceSet identity_;
 };
 
 }  // namespace
