@@ -87,7 +87,7 @@ class SearchInference {
     return pairs;
   }
 
-  // PlaceSet of the call that have this value.
+  // The places of the call that have this value.
   PlaceSet SourcesOf(std::size_t made, std::uint64_t value) const {
     PlaceSet sources;
     const Sighting& call = seen_[made];
