@@ -203,12 +203,12 @@ std::string Outlook(std::string_view phase, const std::string& number) {
 }
 
 const char* OrderPathOf(std::string_view verb) {
-  static constexpr std::pair<std::string_view, const char*> kOrders[] = {
+  static constexpr std::pair<std::string_view, const char*> kOrderPaths[] = {
       {"cancel", admin_paths::kFlowCancel},
       {"close", admin_paths::kFlowClose},
       {"retry", admin_paths::kFlowRetry},
       {"undo", admin_paths::kFlowUndo}};
-  for (const auto& [name, path] : kOrders) {
+  for (const auto& [name, path] : kOrderPaths) {
     if (name == verb) return path;
   }
   return admin_paths::kFlowResolve;

@@ -212,8 +212,8 @@ void ReadSeenScope(const Sighting& seen, const ScopeRule& rule, const HashedCall
 }
 
 void ReadSeenKey(const Sighting& seen, const HashedCall& hashed, SeenWrite& made) {
-  static const Tool kUnlisted;
-  const Tool& tool = made.tool == nullptr ? kUnlisted : *made.tool;
+  static const Tool kUnlistedTool;
+  const Tool& tool = made.tool == nullptr ? kUnlistedTool : *made.tool;
   made.kind = Kind::kKeyed;
   made.arguments = ArgumentsOf(seen, tool);
   if (!tool.same_as.empty()) {

@@ -17,8 +17,8 @@ namespace {
 using Kind = SeenWrite::Kind;
 
 const Tool& RulesOf(const SeenWrite& write) {
-  static const Tool kUnlisted;
-  return write.tool == nullptr ? kUnlisted : *write.tool;
+  static const Tool kUnlistedTool;
+  return write.tool == nullptr ? kUnlistedTool : *write.tool;
 }
 
 bool HadNoEffect(const Sighting& call, const Tool& tool) {
