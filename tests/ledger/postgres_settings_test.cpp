@@ -92,9 +92,9 @@ TEST_F(StandbyTest, WhatNoStandbyHasConfirmedIsNeitherToldNorSent) {
   while (InDoubt(ledger) == 0) std::this_thread::yield();
   EXPECT_TRUE(*other_->Find(kept.id)) << "who reads waits for no commit";
   ExpectRefused(begin);
-  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("synchronous_standby_names"));
   Ask({});
   AwaitItsReturn(ledger);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("synchronous_standby_names"));
   const auto again = TryBegin(*other_, Call("k"));
   ASSERT_TRUE(again) << again.error().detail();
   EXPECT_EQ(again->kind, Kind::kFresh);
