@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "filters/call/call_values.h"
 #include "policy/explain/explain.h"
 #include "policy/model/route_table.h"
 #include "policy/model/route_tree.h"
@@ -212,8 +213,7 @@ void ReadSeenScope(const Sighting& seen, const ScopeRule& rule, const HashedCall
 }
 
 void ReadSeenKey(const Sighting& seen, const HashedCall& hashed, SeenWrite& made) {
-  static const Tool kUnlistedTool;
-  const Tool& tool = made.tool == nullptr ? kUnlistedTool : *made.tool;
+  const Tool& tool = made.tool == nullptr ? UnlistedTool() : *made.tool;
   made.kind = Kind::kKeyed;
   made.arguments = ArgumentsOf(seen, tool);
   if (!tool.same_as.empty()) {

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "filters/call/call_values.h"
 #include "filters/status_proofs.h"
 #include "policy/uri/opposites.h"
 
@@ -17,8 +18,7 @@ namespace {
 using Kind = SeenWrite::Kind;
 
 const Tool& RulesOf(const SeenWrite& write) {
-  static const Tool kUnlistedTool;
-  return write.tool == nullptr ? kUnlistedTool : *write.tool;
+  return write.tool == nullptr ? UnlistedTool() : *write.tool;
 }
 
 bool HadNoEffect(const Sighting& call, const Tool& tool) {
