@@ -27,8 +27,8 @@
 #include "filters/ledger/lmdb/open.h"
 #include "filters/ledger/queries/log_queries.h"
 #include "filters/ledger/rows/row_codec.h"
-#include "proxy/base/log/log.h"
 #include "tests/ledger/ledger_test_support.h"
+#include "tests/support/quiet_log.h"
 
 namespace recourse::bad_storage_test {
 namespace {
@@ -83,7 +83,6 @@ void WriteAll(const std::string& path, const std::string& bytes) {
 class BadStorageTest : public testing::Test {
  protected:
   BadStorageTest() {
-    SetLogLevel(LogLevel::kError);
     Fill(directory_.data());
     good_ = ReadAll(data());
   }
@@ -127,6 +126,7 @@ class BadStorageTest : public testing::Test {
   }
 
   ManualClock clock_;
+  const QuietLog quiet_{LogLevel::kError};
   TempDirectory directory_{MemoryPath()};
   std::string good_;
 };
@@ -198,7 +198,7 @@ std::string WrongAnswer(const LmdbLedgerOptions& options, const Clock& clock) {
 int InChild(const std::function<bool()>& use) {
   const pid_t child = fork();
   if (child == 0) {
-    SetLogLevel(LogLevel(static_cast<int>(LogLevel::kError) + 1));
+    const QuietLog quiet;
     mallopt(M_MMAP_THRESHOLD, 1 << 20);  // LMDB's lists of pages: else they are cleared by hand
     _exit(use() ? 0 : 1);
   }
@@ -260,7 +260,7 @@ TEST_P(FlippedBitTest, OneFlippedBitAnywhereInTheFileNeverChangesAnAnswer) {
 // this goes on over four commits and more. The loss of the newest commit is always noticed.
 TEST_F(BadStorageTest, AFlippedBitInTheNumberOfACommitIsNoticed) {
   constexpr std::size_t kNumberAt = 144;
-  SetLogLevel(LogLevel(static_cast<int>(LogLevel::kError) + 1));
+  const QuietLog quiet;
   for (int commit = 0; commit < 6; ++commit) {
     for (const std::size_t page : {0U, 1U}) {
       for (std::size_t bit = 0; bit < 64; ++bit) {

@@ -23,8 +23,8 @@
 #include "filters/ledger/lmdb/open.h"
 #include "filters/ledger/queries/log_queries.h"
 #include "filters/ledger/rows/row_codec.h"
-#include "proxy/base/log/log.h"
 #include "tests/ledger/ledger_test_support.h"
+#include "tests/support/quiet_log.h"
 
 namespace recourse::journaled_log_test {
 namespace {
@@ -41,9 +41,6 @@ std::string ReadAll(const std::string& path) {
 
 class JournaledLogTest : public testing::Test {
  protected:
-  JournaledLogTest() { SetLogLevel(LogLevel(static_cast<int>(LogLevel::kError) + 1)); }
-  ~JournaledLogTest() override { SetLogLevel(level_); }
-
   std::string Open(std::uint64_t map_bytes = kMapBytes) {
     engine_.reset();
     auto parts =
@@ -135,7 +132,7 @@ class JournaledLogTest : public testing::Test {
   }
 
   Digest engine_identity_{};
-  const LogLevel level_ = LeastLogLevel();
+  const QuietLog quiet_;
   TempDirectory directory_{FastParent()};
   ManualClock clock_;
   std::unique_ptr<Engine> engine_;

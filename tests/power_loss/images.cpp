@@ -13,7 +13,7 @@
 #include "filters/ledger/engine/recovery.h"
 #include "filters/ledger/lmdb/open.h"
 #include "filters/ledger/queries/log_queries.h"
-#include "proxy/base/log/log.h"
+#include "tests/support/quiet_log.h"
 
 namespace recourse {
 namespace {
@@ -169,7 +169,7 @@ ImageReport CheckImages(const ShimLog& log, const ImagePlan& plan) {
   for (std::size_t i = 0; i < kWorkers; ++i) {
     children[i] = fork();
     if (children[i] != 0) continue;
-    SetLogLevel(LogLevel(static_cast<int>(LogLevel::kError) + 1));
+    const QuietLog quiet;
     Worker(log, plan, i).Run();
     _exit(0);
   }

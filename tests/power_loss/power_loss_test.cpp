@@ -17,9 +17,9 @@
 #include "filters/ledger/engine/recovery.h"
 #include "filters/ledger/lmdb/open.h"
 #include "filters/ledger/queries/log_queries.h"
-#include "proxy/base/log/log.h"
 #include "tests/ledger/ledger_test_support.h"
 #include "tests/power_loss/images.h"
+#include "tests/support/quiet_log.h"
 
 namespace recourse::power_loss_test {
 namespace {
@@ -104,7 +104,7 @@ class PowerLossTest : public testing::Test {
       const pid_t child = fork();
       ASSERT_GE(child, 0);
       if (child == 0) {
-        SetLogLevel(LogLevel::kError);
+        const QuietLog quiet(LogLevel::kError);
         std::mt19937_64 own(seed);
         shim_record(directory.c_str(), log.c_str());
         Live(directory, life, own);
@@ -202,7 +202,7 @@ TEST(OldLedgerPowerLossTest, AnOldLedgerIsTakenOverOrLeftAsItWas) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    SetLogLevel(LogLevel::kError);
+    const QuietLog quiet(LogLevel::kError);
     const ManualClock clock;
     shim_record(directory.c_str(), log.c_str());
     auto parts = OpenLmdbParts({.directory = directory, .map_bytes = kMapBytes, .unsafe_fs = true});

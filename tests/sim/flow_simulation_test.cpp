@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <iostream>
 
-#include "proxy/base/log/log.h"
 #include "tests/sim/simulation.h"
+#include "tests/support/quiet_log.h"
 
 namespace recourse::flow_simulation_test {
 namespace {
@@ -38,12 +38,10 @@ SimRun Play(std::uint64_t seed, bool is_told) {
   return run;
 }
 
-void BeSilent() { SetLogLevel(LogLevel(static_cast<int>(LogLevel::kError) + 1)); }
-
 // The index was written in the order of its open operations, calls that wait for their approval
 // last: one that was older than any of them stopped every checkpoint, and the next start.
 TEST(CrowdedSimulationTest, ACallThatWaitsLongForItsApprovalStopsNoCheckpoint) {
-  BeSilent();
+  const QuietLog quiet;
   const SimRun run = Play(2, false);
   EXPECT_GT(run.with_older_claims, 0) << "this seed shows nothing any more: take another one";
 }
@@ -51,7 +49,7 @@ TEST(CrowdedSimulationTest, ACallThatWaitsLongForItsApprovalStopsNoCheckpoint) {
 class FlowSimulationTest : public testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(FlowSimulationTest, EveryEffectIsCompleteOrUndoneInReverseOrParked) {
-  BeSilent();
+  const QuietLog quiet;
   const std::uint64_t only = FromEnvironment("RECOURSE_SIM_SEED", 0);
   if (only != 0) {
     if (GetParam() == 0) (void)Play(only, true);

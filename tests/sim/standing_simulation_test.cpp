@@ -8,9 +8,9 @@
 #include <cstdlib>
 #include <iostream>
 
-#include "proxy/base/log/log.h"
 #include "tests/sim/documents.h"
 #include "tests/sim/life.h"
+#include "tests/support/quiet_log.h"
 
 namespace recourse::standing_simulation_test {
 namespace {
@@ -247,7 +247,7 @@ Counts Play(std::uint64_t seed, bool is_told) {
 // principal, hid the lost one from its retry. The last one was the model's mistake: a lock's
 // outcome was written down after the unlock was sent, and so is later.
 TEST(StandingSeedsTest, WhatWasFoundOnceIsNotFoundAgain) {
-  SetLogLevel(LogLevel(static_cast<int>(LogLevel::kError) + 1));
+  const QuietLog quiet;
   for (const unsigned seed : {81U, 239U, 435U, 1052U, 1978U, 3013U, 17799U})
     (void)Play(seed, false);
 }
@@ -255,7 +255,7 @@ TEST(StandingSeedsTest, WhatWasFoundOnceIsNotFoundAgain) {
 class StandingSimulationTest : public testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(StandingSimulationTest, NoAnswerIsUntrueWhenItIsGivenAndNoPostIsMadeTwice) {
-  SetLogLevel(LogLevel(static_cast<int>(LogLevel::kError) + 1));
+  const QuietLog quiet;
   const std::uint64_t only = FromEnvironmentOr("RECOURSE_SIM_SEED", 0);
   if (only != 0) {
     if (GetParam() == 0) (void)Play(only, true);

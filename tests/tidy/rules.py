@@ -93,6 +93,8 @@ BANNED_CODE = [
      r"proxy/base/json/json_parse\.cpp|proxy/base/(frame_arena|latest_texts)\.h|"
      r"proxy/net/loop/kernel_wait\.cpp",
      "hand the object in through the constructor"),
+    (r"\bSetLogLevel\b", r"proxy/|bench/|tests/support/quiet_log\.h",
+     "a QuietLog, which puts it back: the next test of the process may read the log"),
     (r"\busing\s+namespace\b(?!\s+(std::)?[\w:]*literals\s*;)", r"$^",
      "name what you use, or write `using a::b;`"),
     (r"\b(sprintf|vsprintf|strcpy|strcat|strtok|gets)\s*\(", r"$^", "use fmt and std::string"),

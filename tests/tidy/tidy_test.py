@@ -116,6 +116,8 @@ CASES = [
      "'time.sleep' may not", "tests/e2e/clients/a.py", "from time import sleep\n"),
     ("sleeping in Python's support", "tests/e2e/support/a.py", "time.sleep(1)\n", "by wait_until()",
      "tests/e2e/support/a.py", "x = 'time.sleep'  # time.sleep(1)\ny.time.sleep(1)\n"),
+    ("log level", "tests/base/a.cpp", "void F() { SetLogLevel(LogLevel::kError); }\n", "a QuietLog",
+     "proxy/main.cpp", "void F() { SetLogLevel(LogLevel::kError); }\n"),
     ("environment", "policy/a.cpp", 'auto x = std::getenv("A");\n', "from the configuration",
      "proxy/main.cpp", 'auto x = std::getenv("A");\n'),
     ("monotonic clock", "policy/a.cpp", "auto x = std::chrono::steady_clock::now();\n",
