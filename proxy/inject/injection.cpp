@@ -78,17 +78,34 @@ class Patcher {
   JsonPatch patch_;
 };
 
-// What a mesh without native sidecars puts beside agents. Its calls are theirs, which have passed
-// Recourse, or to the mesh's own control plane.
-constexpr std::string_view kMeshProxies[] = {"istio-proxy", "linkerd-proxy"};
+// What a mesh without native sidecars puts beside agents, and by which annotation its injector says
+// so. Its calls are theirs, which have passed Recourse, or to the mesh's own control plane.
+struct MeshProxy {
+  std::string_view container, mark;
+};
+constexpr MeshProxy kMeshProxies[] = {{"istio-proxy", "sidecar.istio.io/status"},
+                                      {"linkerd-proxy", "linkerd.io/proxy-version"}};
+
+// Also one that a mesh is yet to fill in: of Istio's the pod sets what it wants otherwise, with the
+// image `auto`. Else the name alone would lead an agent past Recourse.
+bool IsMeshProxy(const Json& pod, const Json& container) {
+  const auto mesh =
+      std::ranges::find(kMeshProxies, TextOf(container, "name"), &MeshProxy::container);
+  if (mesh == std::end(kMeshProxies)) return false;
+  const std::string_view image = TextOf(container, "image");
+  const Json* const notes = AtPointer(pod, "/metadata/annotations");
+  return image.empty() || image == "auto" ||
+         (notes != nullptr && notes->Find(mesh->mark) != nullptr);
+}
 
 // The containers that `options` names, or all but init containers and proxies of meshes.
-bool IsAgent(const PodOptions& options, std::string_view list, std::string_view name) {
+bool IsAgent(const Json& pod, const PodOptions& options, std::string_view list,
+             const Json& container) {
   if (options.containers) {
-    return std::ranges::find(*options.containers, name) != options.containers->end();
+    return std::ranges::find(*options.containers, TextOf(container, "name")) !=
+           options.containers->end();
   }
-  return list == "/spec/containers" &&
-         std::ranges::find(kMeshProxies, name) == std::end(kMeshProxies);
+  return list == "/spec/containers" && !IsMeshProxy(pod, container);
 }
 
 // A container that is an agent, and what it gets.
@@ -106,7 +123,7 @@ std::expected<std::vector<Agent>, std::string> AgentsOf(const Json& pod, const P
     if (containers == nullptr) continue;
     for (std::size_t i = 0; i < containers->items.size(); ++i) {
       const Json& container = containers->items[i];
-      if (!IsAgent(options, list, TextOf(container, "name"))) continue;
+      if (!IsAgent(pod, options, list, container)) continue;
       auto env = InjectedEnvFor(container, from);
       if (!env) return std::unexpected(std::move(env.error()));
       agents.push_back({fmt::format("{}/{}", list, i), &container, std::move(*env)});

@@ -1,5 +1,6 @@
 #include "proxy/inject/injection.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -87,12 +88,13 @@ TEST(Injection, AnnotationsStayAndListsGrow) {
 }
 
 // The containers that get variables, by their JSON pointers.
-std::vector<std::string> AgentsAmong(std::string_view named, std::string_view spec) {
+std::vector<std::string> AgentsAmong(std::string_view named, std::string_view spec,
+                                     std::string_view note = "") {
   std::string metadata(kAsks);
-  if (!named.empty()) {
-    metadata.pop_back();
-    metadata += R"(,"recourse.dev/containers":")" + std::string(named) + R"("})";
-  }
+  metadata.pop_back();
+  if (!named.empty()) metadata += R"(,"recourse.dev/containers":")" + std::string(named) + '"';
+  if (!note.empty()) metadata += ",\"" + std::string(note) + R"(":"{}")";
+  metadata += '}';
   const Injection injection = InjectionInto(metadata, spec);
   EXPECT_EQ(injection.result, Injection::Result::kInjected) << spec;
   std::vector<std::string> agents;
@@ -127,6 +129,30 @@ TEST(Injection, AgentsAreAllContainersButThoseOfMeshesOrThoseThatAreNamed) {
   }
   EXPECT_EQ(AgentsAmong("", std::string(kInit) + R"("containers":[{"name":"agent"}])"),
             std::vector<std::string>{std::string(kFirst)});
+}
+
+TEST(Injection, TheNameOfAMeshsProxyAloneLeadsNoAgentPastRecourse) {
+  constexpr std::string_view kAgent = "/spec/containers/0", kNamed = "/spec/containers/1";
+  struct Row {
+    std::string_view name, image, note;
+    bool is_agent;
+  };
+  const Row rows[] = {
+      {"istio-proxy", "shop/agent:1", "", true},
+      {"istio-proxy", "proxyv2:1.27", "sidecar.istio.io/status", false},
+      {"istio-proxy", "proxyv2:1.27", "linkerd.io/proxy-version", true},
+      {"istio-proxy", "auto", "", false},
+      {"linkerd-proxy", "shop/agent:1", "", true},
+      {"linkerd-proxy", "proxy:edge", "linkerd.io/proxy-version", false},
+  };
+  for (const Row& row : rows) {
+    const std::string spec =
+        fmt::format(R"("containers":[{{"name":"agent","image":"a"}},{{"name":"{}","image":"{}"}}])",
+                    row.name, row.image);
+    std::vector<std::string> wanted{std::string(kAgent)};
+    if (row.is_agent) wanted.emplace_back(kNamed);
+    EXPECT_EQ(AgentsAmong("", spec, row.note), wanted) << row.name << ' ' << row.image;
+  }
 }
 
 TEST(Injection, WhatAMeshsProxySetsAndMayDoIsItsOwn) {
