@@ -1,8 +1,10 @@
 """A ledger moves between processors: with what one program wrote the other goes on. `./dev arm64`
-names the other program; elsewhere it is the same one."""
+names the other program; elsewhere it is the same one. And between systems whose pages have other
+sizes, which LMDB takes for its own."""
 
 import os
 import secrets
+import subprocess
 
 import pytest
 
@@ -14,8 +16,39 @@ OTHER = os.environ.get("RECOURSE_OTHER_BIN", BINARY)
 BODY = '{"text": "\u00ff\u00e9\u4e16\U0001f980"}'.encode()
 
 
+PAGES = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <unistd.h>
+long sysconf(int name) {
+  long (*real)(int) = dlsym(RTLD_NEXT, "sysconf");
+  return name == _SC_PAGESIZE ? SIZE : real(name);
+}
+int getpagesize(void) { return SIZE; }
+"""
+
+
 @pytest.mark.parametrize("first, second", sorted({(BINARY, OTHER), (OTHER, BINARY)}))
 def test_what_one_processor_wrote_the_other_goes_on_with(double, tmp_path, token, first, second):
+    move(double, tmp_path, token, first, second)
+
+
+@pytest.mark.skipif(OTHER != BINARY, reason="its libraries are another processor's")
+@pytest.mark.parametrize("size", [16_384, 65_536])
+def test_what_was_written_in_pages_of_one_size_is_gone_on_with_in_others(
+    double, tmp_path, token, size
+):
+    library, program = tmp_path / "pages.so", tmp_path / "recourse"
+    subprocess.run(["cc", "-shared", "-fPIC", f"-DSIZE={size}", "-xc", "-", "-o", library],
+                   input=PAGES, text=True, check=True)  # fmt: skip
+    program.write_text(f'#!/bin/sh\nLD_PRELOAD={library} exec {BINARY} "$@"\n')
+    program.chmod(0o755)
+    move(double, tmp_path, token, str(program), BINARY)
+    with open(tmp_path / "data" / "data.mdb", "rb") as file:
+        assert int.from_bytes(file.read(44)[40:], "little") == min(size, 32_768), "LMDB's largest"
+
+
+def move(double, tmp_path, token, first, second):
     fields = {**rawhttp.traced(secrets.token_hex(16)), "Content-Type": "application/json"}
     paths = done, lost, later = [f"/plain/{token}-{name}" for name in ("done", "lost", "later")]
 
