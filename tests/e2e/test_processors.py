@@ -39,7 +39,7 @@ def test_what_was_written_in_pages_of_one_size_is_gone_on_with_in_others(
     double, tmp_path, token, size
 ):
     library, program = tmp_path / "pages.so", tmp_path / "recourse"
-    subprocess.run(["cc", "-shared", "-fPIC", f"-DSIZE={size}", "-xc", "-", "-o", library],
+    subprocess.run(["clang-19", "-shared", "-fPIC", f"-DSIZE={size}", "-xc", "-", "-o", library],
                    input=PAGES, text=True, check=True)  # fmt: skip
     program.write_text(f'#!/bin/sh\nLD_PRELOAD={library} exec {BINARY} "$@"\n')
     program.chmod(0o755)
