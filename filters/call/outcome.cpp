@@ -15,8 +15,10 @@
 #include "filters/status_proofs.h"
 #include "policy/template/late_reference.h"
 #include "policy/template/own_terms.h"
+#include "policy/undo/own_part.h"
 #include "policy/undo/put_back.h"
 #include "policy/undo/tenant_fields.h"
+#include "policy/undo/undo_choice.h"
 
 namespace recourse {
 namespace {
@@ -418,7 +420,13 @@ Transition MakeTransition(const Event& dispatching, const Verdict& verdict, cons
   }
   if (verdict.phase == Phase::kSucceeded && dispatching.state && tool.before &&
       verdict.tells == Verdict::Tells::kAll) {
-    transition.ours = StateLeft(tool, dispatching.state->ours, values);
+    const StateKept& state = *dispatching.state;
+    transition.ours = StateLeft(tool, state.ours, values);
+    const UndoRule* const undo = transition.undo ? UndoOf(&tool, *transition.undo) : nullptr;
+    if (undo != nullptr) {
+      transition.ours = OwnPart(tool, *undo, dispatching.method, values, state.before, state.ours,
+                                std::move(*transition.ours));
+    }
   }
   transition.keeps_settle = IsProbedAfterUndo(tool);
   if (result && result->message == MessageKind::kTask && dispatching.is_step &&

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "policy/graphql/operation.h"
+#include "policy/undo/call_sets.h"
 #include "policy/undo/undo_choice.h"
 #include "policy/uri/path.h"
 #include "proxy/base/json/json_span.h"
@@ -17,23 +18,6 @@ using Source = Selector::Source;
 
 bool IsPlaceIn(std::string_view inner, std::string_view outer) {
   return inner.starts_with(outer) && (inner.size() == outer.size() || inner[outer.size()] == '/');
-}
-
-// RFC 6902: an array of operations on paths.
-bool IsPatchOfPaths(const Json& body) {
-  return body.kind == Json::Kind::kArray && !body.items.empty() &&
-         std::ranges::all_of(body.items, [](const Json& item) {
-           return !TextOf(item, "op").empty() && IsObject(&item) && item.Find("path") != nullptr;
-         });
-}
-
-void AddPathsOf(const Json& patch, std::vector<std::string>& places) {
-  for (const Json& item : patch.items) {
-    const std::string_view op = TextOf(item, "op");
-    if (op == "test") continue;
-    places.emplace_back(TextOf(item, "path"));
-    if (op == "move") places.emplace_back(TextOf(item, "from"));
-  }
 }
 
 std::string TokenOf(std::string_view name) { return '/' + PointerToken(name); }
