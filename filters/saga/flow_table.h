@@ -40,6 +40,7 @@ struct FlowEntry {
   MonoTime settle_until{};                      // set while it is breaking
   std::optional<MonoTime> overdue_since{};      // open, and its deadline has passed
   std::vector<std::uint64_t> passed;            // stuck steps that the policy passes over
+  bool is_recalled = false;                     // what its undos have left is known
   std::optional<MonoTime> slot{};               // when its next undo request may go
   std::optional<MonoTime> unread_since{};       // the event that was looked for last cannot be read
   std::map<std::uint64_t, StepResend> resends;  // by step

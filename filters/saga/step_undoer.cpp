@@ -62,7 +62,7 @@ Task<std::optional<FlowState>> StepUndoer::UndoNext(FlowState state) {
   UndoOutcome outcome{UndoOutcome::Kind::kStuck, decision.reason, {}};
   if (decision.kind == UndoDecision::Kind::kSend) {
     if (!tools_.share.Enter(state.number, event->backend, *policy)) co_return std::nullopt;
-    outcome = co_await SendUndo(state.number, *step, *event, policy);
+    outcome = co_await SendUndo(state, *step, *event, policy);
     tools_.share.Leave(event->backend);
   }
   entry = tools_.table.Find(state.number);
@@ -119,13 +119,27 @@ Task<std::optional<FlowState>> StepUndoer::PassOver(FlowState state, std::uint64
                                           .not_needed = {operation}});
 }
 
-Task<UndoOutcome> StepUndoer::SendUndo(std::uint64_t number, const FlowStep& step,
+Task<void> StepUndoer::Recall(const FlowState& state) {
+  bool is_whole = true;
+  for (const FlowStep& step : state.steps) {
+    if (step.phase != Phase::kCompensated || step.undo == 0) continue;
+    const auto undo = co_await tools_.parts.ledger.Read(step.undo, tools_.parts.executor);
+    is_whole = is_whole && undo.has_value();
+    if (undo) sender_.Recall(*undo);
+  }
+  FlowEntry* const entry = tools_.table.Find(state.number);
+  if (entry != nullptr) entry->is_recalled = is_whole;
+}
+
+Task<UndoOutcome> StepUndoer::SendUndo(const FlowState& state, const FlowStep& step,
                                        const Event& event, std::shared_ptr<const Policy> policy) {
   const Tool* const tool = policy->FindTool(event.tool);
   const int allowed =
       tool != nullptr && tool->undo ? tool->undo->attempts_max : limits::kUndoAttemptsMax;
   // A human's word is good for one try of the step that was stuck.
-  const bool by_human = tools_.table.Find(number)->by_human.erase(step.operation) > 0;
+  const bool by_human = tools_.table.Find(state.number)->by_human.erase(step.operation) > 0;
+  const bool has_version = event.state && !event.state->ours.version.empty();
+  if (has_version && !tools_.table.Find(state.number)->is_recalled) co_await Recall(state);
   UndoOutcome outcome = co_await sender_.Try(event, policy, step.undo_base + allowed, by_human,
                                              Jitter(tools_.parts.random), step.undo);
   if (tools_.parts.tried) tools_.parts.tried(event.tool, outcome.kind);

@@ -29,8 +29,10 @@ class StepUndoer {
                                           const std::string& story);
   // The step of the flow that made what `removal` has removed, and that is undone by that; 0: none.
   Task<std::uint64_t> MakerOf(const FlowState& state, const Event& removal);
-  Task<UndoOutcome> SendUndo(std::uint64_t number, const FlowStep& step, const Event& event,
+  Task<UndoOutcome> SendUndo(const FlowState& state, const FlowStep& step, const Event& event,
                              std::shared_ptr<const Policy> policy);
+  // What the undos of its other steps have left, by whatever process they were sent.
+  Task<void> Recall(const FlowState& state);
 
   const FlowTools tools_;
   LateSteps late_;

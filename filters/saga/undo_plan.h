@@ -46,6 +46,7 @@ struct UndoVerdict {
   std::optional<Snapshot> found{};  // set: it was held back, because this stands there by now
   // Set: the backend has taken it on, and this asks whether it is done.
   std::optional<RenderedRequest> question{};
+  std::string version{};  // in which it has left the resource; empty: not told
 };
 UndoVerdict JudgeUndo(const StatusSet& done, const Result<Answer>& answer, bool is_resend);
 // The same by all that the rule says; nullptr: 2xx means done.

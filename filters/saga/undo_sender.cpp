@@ -230,6 +230,7 @@ Task<UndoOutcome> UndoSender::Try(const Event& step, std::shared_ptr<const Polic
     if (asked.kind != UndoOutcome::Kind::kStuck || !by_human) co_return asked;
   }
   NewOperation call = OperationOf(step, *backend);
+  if (compares) call.event.state = OwnMoves::MoveOf(step);
   call.attempts_max = attempts_max;
   const bool may_repeat = by_human || IsRepeatable(rule, *backend);
   call.may_resend = may_repeat;
@@ -401,7 +402,7 @@ Task<UndoOutcome> UndoSender::Send(const Tried& tried, Begun begun) {
   verdict = co_await ThenProbe(tried, std::move(verdict));
   if (MakesAgain(tried.step) && verdict.phase == Phase::kSucceeded) verdict.detail += kNewId;
   if (tried.compares && verdict.phase == Phase::kSucceeded && answer) {
-    moves_.Note(tried.step, VersionTold(*tried.tool->before, *answer));
+    verdict.version = VersionTold(*tried.tool->before, *answer);
   }
   co_return co_await Record(begun.event, Phase::kDispatching, tried, std::move(verdict),
                             std::move(answer));
@@ -430,6 +431,7 @@ Task<UndoOutcome> UndoSender::Record(const Event& undo, Phase from, const Tried&
   transition.detail = verdict.detail;
   transition.found = verdict.found;
   transition.task = verdict.question;
+  if (!verdict.version.empty()) transition.ours = Snapshot{.version = verdict.version};
   if (answer && verdict.http_status != 0) {
     KeepWhatWasSaid(*answer, tried.tool, transition);
   }
@@ -439,6 +441,7 @@ Task<UndoOutcome> UndoSender::Record(const Event& undo, Phase from, const Tried&
     co_return UndoOutcome{UndoOutcome::Kind::kAgain, std::string(recorded.error().detail()),
                           UndoPause(1, {}, tried.jitter)};
   }
+  moves_.Note(*recorded);
   co_return OutcomeOf(undo, tried, verdict, answer);
 }
 

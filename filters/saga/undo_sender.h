@@ -64,6 +64,8 @@ class UndoSender {
   // operation, if it was tried before.
   Task<UndoOutcome> Try(const Event& step, std::shared_ptr<const Policy> policy, int attempts_max,
                         bool by_human, std::uint32_t jitter, std::uint64_t earlier = 0);
+  // Of an undo that another process has made, or an earlier start of this one.
+  void Recall(const Event& undo) { moves_.Note(undo); }
 
  private:
   // The step as a try sees it. What it points to outlives the try.
