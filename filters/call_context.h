@@ -110,6 +110,8 @@ class RequestContext {
   std::unique_ptr<UpstreamConnection> connection;  // dispatch, opened while the ledger commits
   std::string upstream_key;                        // idempotency; for dispatch
   PlacedTexts placed;                              // idempotency; for dispatch
+  std::string if_match;                            // likewise: what it may change; empty: any
+  bool lost_race = false;                          // idempotency; it was something else by then
   const Event* dispatching = nullptr;              // idempotency; the attempt that runs
   std::string attempt_span;                        // idempotency; of the attempt that it lets go
   std::shared_ptr<PendingCommit> commit;           // idempotency; awaited by each dispatch

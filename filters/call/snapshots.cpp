@@ -146,6 +146,26 @@ Snapshot StateLeft(const Tool& tool, Snapshot planned, const CallValues& answere
   return planned;
 }
 
+std::string VersionToFind(const Tool& tool, const StateKept& state, const HttpRequest& call,
+                          std::string_view path) {
+  const auto& version = tool.before->version;
+  const bool is_tag = version && version->source == Selector::Source::kHeader &&
+                      EqualsIgnoreCase(version->name, "ETag") && IsStrongTag(state.before.version);
+  // As its undo asks: so the policy knows a backend that takes it.
+  const bool asks = std::ranges::any_of(
+      UndosOf(tool), [](const UndoRule* undo) { return undo->only_if_unchanged; });
+  const bool changes = call.method == "PATCH" || call.method == "PUT" || call.method == "DELETE";
+  const std::string_view read = state.request.target;
+  if (!is_tag || !asks || !changes || tool.is_named() || state.request.method != "GET" ||
+      read.substr(0, read.find('?')) != path) {
+    return {};
+  }
+  for (const char* const own : {"If-Match", "If-None-Match", "If-Unmodified-Since", "If"}) {
+    if (FindHeader(call.headers, own) != nullptr) return {};
+  }
+  return state.before.version;
+}
+
 std::string VersionTold(const BeforeRule& rule, const Answer& answer) {
   const std::optional<Json> body = ReadAnswerBody(answer);
   CallValues places;

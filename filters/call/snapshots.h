@@ -31,6 +31,12 @@ Snapshot PlannedState(const Tool& tool, const Snapshot& before, std::string_view
 // its field what a query shows of it.
 Snapshot StateLeft(const Tool& tool, Snapshot planned, const CallValues& answered);
 
+// What a call to the tool is to find, by If-Match, for `state` to be what it changes: the version
+// of the very thing that it writes to. Empty: that cannot be asked for, or the agent has asked for
+// something itself.
+std::string VersionToFind(const Tool& tool, const StateKept& state, const HttpRequest& call,
+                          std::string_view path);
+
 // The version that an answer to a write tells of what that has left; empty: none.
 std::string VersionTold(const BeforeRule& rule, const Answer& answer);
 

@@ -80,6 +80,7 @@ Task<Result<Outcome>> DispatchFilter::Send(RequestContext& context) {
   for (const Header& field : context.credentials) {
     SetHeader(request.headers, field.first, field.second);
   }
+  if (!context.if_match.empty()) SetHeader(request.headers, "If-Match", context.if_match);
   if (context.is_traced) {
     TraceContext trace = context.trace;
     trace.parent_id = context.attempt_span;

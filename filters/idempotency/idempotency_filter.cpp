@@ -8,6 +8,7 @@
 #include "filters/call/redirect.h"
 #include "filters/call/upstream_request.h"
 #include "filters/flow_effect.h"
+#include "filters/idempotency/precondition.h"
 #include "filters/idempotency/spelling.h"
 #include "filters/key/event_answer.h"
 #include "filters/key/standing_marks.h"
@@ -160,6 +161,7 @@ Task<Result<Outcome>> IdempotencyFilter::Handle(RequestContext& context, Next ne
   const MonoTime now = parts_.clock.Now();
   Call call{nullptr, kNoPrincipal, false, now + ToolOf(context).hold, now + HoldOf(context)};
   ProblemFacts last;
+  int races = 0;
   for (int look = 0; look < limits::kLedgerLooksMax; ++look) {
     Result<Begun> begun = std::unexpected(Error());
     {
@@ -179,7 +181,11 @@ Task<Result<Outcome>> IdempotencyFilter::Handle(RequestContext& context, Next ne
     if (!begun) co_return LedgerRefusal(begun.error(), begun.error().delivery());
     context.operation = begun->event.operation;
     if (begun->kind == Begun::Kind::kFresh) {
-      co_return co_await RunAttempt(context, next, call, *begun);
+      Outcome outcome = co_await RunAttempt(context, next, call, *begun);
+      if (!context.lost_race || ++races == limits::kLostRacesMax) co_return outcome;
+      context.before.reset();
+      look = 0;
+      continue;
     }
     if (begun->kind == Begun::Kind::kOtherKey) {
       SpellAsBefore(begun->event, call.body, call.is_named, context);
@@ -209,6 +215,8 @@ Task<Outcome> IdempotencyFilter::RunAttempt(RequestContext& context, Next next, 
   context.commit = begun.commit;
   context.upstream_key = SentKey(begun.event, KeyOf(context));
   context.placed = PlacedTextsOf(context, *call.body, context.upstream_key, ToHex(begun.event.key));
+  context.if_match = IfMatchOf(context, begun.event);
+  context.lost_race = false;
   if (context.is_traced) {
     context.attempt_span =
         AttemptSpanId(context.trace.trace_id, begun.event.operation, begun.event.attempt);
@@ -272,6 +280,8 @@ Task<Outcome> IdempotencyFilter::Conclude(RequestContext& context, const Call& c
   values.key = context.upstream_key;
   if (dispatching.state) values.before = &dispatching.state->before;
   Verdict verdict = ClassifyAttempt(dispatching, tool, *context.backend, result, values);
+  context.lost_race = HasLostRace(context, verdict);
+  if (context.lost_race) verdict = OfLostRace();
   if (result && !verdict.problem) KeepOnOurWay(context, *result, verdict);
   if (result && !verdict.problem && context.approved != 0) {
     // Before it is durable: whoever waits for it goes on then.

@@ -11,11 +11,12 @@ import random
 import secrets
 import threading
 
-from test_time_machine import FIELDS, PATCH, TOKEN
+import pytest
+from test_time_machine import FIELDS, PATCH, TOKEN, Machine, machine, tracker
 
 from support import rawhttp
-from support.recourse import Recourse
-from support.tracker import Tracker, policy
+from support.recourse import CRASH_POINTS, Recourse
+from support.tracker import policy
 from support.waiting import wait_until
 
 CHANGES = int(os.environ.get("RECOURSE_CHANGES", "400"))
@@ -28,20 +29,23 @@ flow_rules: { agents_may: [ cancel ], undos_per_second: 1000 }
 quotas: { default: { writes_in_flight: 256, operations_per_hour: 1000000 } }
 """
 ENDS = ("UNDONE", "NEEDS_HUMAN")
+__all__ = ["machine", "tracker"]
 
 
 class Campaign:
     def __init__(self, run, tracker, dice):
         self.run, self.tracker, self.dice = run, tracker, dice
-        self.changes = self.kills = self.undone = self.raced = 0
+        self.changes = self.kills = self.undone = self.raced = self.early = 0
         self.count = 0
+        self.first = set()  # names that somebody changes before the write comes
 
     def write(self, name, trace):
         """Whether the agent got the answer."""
         headers = {**rawhttp.traced(trace), **TOKEN}
+        body = {"title": "New"} if name in self.first else PATCH
         try:
             return rawhttp.call(self.run.port, "PATCH", f"/issues/{name}", host="tracker.test",
-                                headers=headers, body=PATCH).status == 200  # fmt: skip
+                                headers=headers, body=body).status == 200  # fmt: skip
         except (OSError, rawhttp.Cut):
             return False
 
@@ -103,18 +107,35 @@ class Campaign:
 
         self.tracker.after_read = meanwhile
 
+    def come_before(self, names):
+        """The change comes between what Recourse reads and what it then sends."""
+
+        def meanwhile(kind, name):
+            if name in names:
+                names.discard(name)
+                thing = {**self.tracker.state(kind, name), "labels": [f"Theirs of {name}"]}
+                self.tracker.set(kind, name, thing)
+                self.changes += 1
+                self.early += 1
+
+        self.tracker.after_read = meanwhile
+
     def play(self, pool):
         names = [f"i{self.count + number}" for number in range(ROUND)]
         self.count += ROUND
         traces = {name: secrets.token_hex(16) for name in names}
         for name in names:
             self.tracker.make("issues", name, **FIELDS, body="untouched")
+        first = [name for number, name in enumerate(names) if number % UNTOUCHED == 2]
+        self.first = set(first)
+        self.tracker.untagged = set(first[::2])
+        self.come_before(set(first))
         at = len(self.tracker.requests) + self.dice.randrange(2 * ROUND)
         written = lambda: list(pool.map(self.write, names, traces.values()))  # noqa: E731
         told = dict(zip(names, self.kill_during(written, at), strict=True))
         expected, waiting = {}, set()
         for number, name in enumerate(names):
-            if number % UNTOUCHED == 0:
+            if number % UNTOUCHED == 0 or name in self.first:
                 continue
             if number % UNTOUCHED == 1 and told[name]:
                 waiting.add(name)
@@ -144,7 +165,13 @@ class Campaign:
 
         flow = wait_until(ended)
         now = self.tracker.state("issues", name)
-        if name in expected:
+        if name in self.first:
+            assert now["labels"] in ([f"Theirs of {name}"], FIELDS["labels"]), (SEED, name, flow)
+            is_theirs = now["labels"] != FIELDS["labels"]
+            assert is_theirs or not was_told, (SEED, name, flow)
+            if was_told and name not in self.tracker.untagged:
+                assert now["title"] == FIELDS["title"], (SEED, name, flow)
+        elif name in expected:
             assert now == expected[name], (SEED, name, flow)
         elif was_told:
             assert flow["phase"] == "UNDONE", (SEED, name, flow)
@@ -152,19 +179,54 @@ class Campaign:
             self.undone += 1
 
 
-def test_no_foreign_change_is_overwritten_whatever_is_killed(tmp_path):
-    tracker = Tracker()
+def test_no_foreign_change_is_overwritten_whatever_is_killed(tracker, tmp_path):
     once = "      only_if: unchanged\n"
     text = policy(tracker.url).replace(once, once + "      repeatable: true\n", 1)
-    try:
-        with Recourse(tmp_path, text + RULES) as run:
-            campaign = Campaign(run, tracker, random.Random(SEED))
-            with concurrent.futures.ThreadPoolExecutor(HANDS) as pool:
-                while campaign.changes < CHANGES:
-                    campaign.play(pool)
-            assert run.verify()["ok"]
-            print(f"seed {SEED}: {campaign.changes} foreign changes ({campaign.raced} just before "
-                  f"the undo), 0 overwritten; {campaign.undone} undone, {campaign.kills} kills")
-            assert campaign.undone > 0 and campaign.raced > 0 and campaign.kills > 0
-    finally:
-        tracker.stop()
+    with Recourse(tmp_path, text + RULES) as run:
+        campaign = Campaign(run, tracker, random.Random(SEED))
+        with concurrent.futures.ThreadPoolExecutor(HANDS) as pool:
+            while campaign.changes < CHANGES:
+                campaign.play(pool)
+        assert run.verify()["ok"]
+        print(f"seed {SEED}: {campaign.changes} foreign changes ({campaign.raced} just before "
+              f"the undo, {campaign.early} just before the write), 0 overwritten; "
+              f"{campaign.undone} undone, {campaign.kills} kills")
+        assert campaign.undone > 0 and campaign.raced > 0 and campaign.kills > 0
+        assert campaign.early > 0
+
+
+@pytest.mark.parametrize("has_tags", [True, False], ids=["tags", "no tags"])
+def test_a_change_between_the_look_and_the_write_is_not_overwritten(machine, tracker, has_tags):
+    tracker.has_tags = has_tags
+    name = machine.issue()
+
+    def meanwhile(kind, which):
+        tracker.after_read = None
+        tracker.set(kind, which, {**tracker.state(kind, which), "labels": ["theirs"]})
+
+    tracker.after_read = meanwhile
+    trace = machine.update(name, {"title": "New"})
+    # The tag has told of it, so that its undo puts back what they have left.
+    title = FIELDS["title"] if has_tags else "New"
+    flow = machine.undo(trace) if has_tags else machine.park(trace)
+    assert has_tags or "/labels" in flow["reason"], flow
+    left = {"id": name, "body": "untouched", **FIELDS, "labels": ["theirs"], "title": title}
+    assert tracker.state("issues", name) == left
+
+
+@pytest.mark.skipif(not CRASH_POINTS, reason="this binary has no crash points")
+def test_a_kill_between_two_undos_does_not_forget_what_the_first_one_left(tracker, tmp_path):
+    run = Recourse(tmp_path, policy(tracker.url))
+    run.start({"RECOURSE_CRASH_POINT": "k21:2"})
+    alone = Machine(run, tracker)
+    name = alone.issue()
+    trace = alone.update(name, {"title": "one"})
+    for title in ("two", "three"):
+        alone.call("PATCH", f"/issues/{name}", {"title": title}, trace=trace)
+    run.cli("flows", "cancel", trace, "--reason", "r")
+    run.wait()
+    assert tracker.state("issues", name)["title"] == "two"
+    with run:
+        alone.await_flow(trace, "UNDONE")
+        assert tracker.state("issues", name)["title"] == FIELDS["title"]
+        assert run.verify()["ok"]

@@ -171,6 +171,48 @@ TEST(TimeMachineTest, AForeignChangeBetweenTwoUndosIsNotOverwritten) {
   EXPECT_FALSE(world.overwrote);
 }
 
+// Somebody else comes between the look at it and the call.
+TEST(TimeMachineTest, ACallChangesWhatItsUndoPutsBack) {
+  Tracker world;
+  int theirs = 1;
+  world.upstream.decide = [&](const HttpRequest& request) {
+    if (theirs-- > 0) world.Foreign("\"theirs\"");
+    return world.Change(request);
+  };
+  EXPECT_EQ(world.Update("\"new\"").status, 200);
+  EXPECT_EQ(world.title, "\"new\"");
+  EXPECT_EQ(world.upstream.probes.size(), 2U);
+  world.is_theirs = false;
+  EXPECT_EQ(world.Cancel(), FlowPhase::kUndone);
+  EXPECT_EQ(world.title, "\"theirs\"");
+  EXPECT_EQ(world.upstream.writes.size(), 3U);
+}
+
+TEST(TimeMachineTest, ACallThatOthersAlwaysComeBeforeIsNotMade) {
+  Tracker world;
+  world.upstream.decide = [&](const HttpRequest& request) {
+    world.Foreign("\"theirs\"");
+    return world.Change(request);
+  };
+  EXPECT_EQ(world.Update("\"new\"").error, ErrorCode::kNotSent);
+  EXPECT_EQ(world.title, "\"theirs\"");
+  EXPECT_EQ(world.upstream.writes.size(), 3U);
+  world.upstream.decide = [&](const HttpRequest& request) { return world.Change(request); };
+  EXPECT_EQ(world.Update("\"new\"").status, 200);
+}
+
+TEST(TimeMachineTest, WhatAnAgentItselfAsksForItIsTold) {
+  Tracker world;
+  CallSpec call;
+  call.method = "PATCH";
+  call.host = "tracker.test";
+  call.target = "/issues/7";
+  call.body = R"({"title":"new"})";
+  call.headers.emplace_back("If-Match", "\"v0\"");
+  EXPECT_EQ(world.Call(call).status, 412);
+  EXPECT_EQ(world.upstream.writes.size(), 1U);
+}
+
 // To typed languages and stores of documents 1.0 is no 1.
 TEST(TimeMachineTest, NumbersGoBackAsTheyWereWritten) {
   Tracker world;

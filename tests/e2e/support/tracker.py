@@ -71,6 +71,7 @@ class Tracker(Api):
 
     def __init__(self):
         self.has_tags = True
+        self.untagged = set()  # names of what has none all the same
         self.tells = True  # answers to writes show what they left
         self.read_fails = 0  # so many reads are answered with a 503
         self.after_read = None  # called with what was just read
@@ -102,15 +103,16 @@ class Tracker(Api):
             raise Refused(404, {"message": "Not Found"})
         return self.things[kind, name]
 
-    def tag(self, number):
-        return {"ETag": f'"v{number}"'} if self.has_tags else {}
+    def tag(self, number, name):
+        is_tagged = self.has_tags and name not in self.untagged
+        return {"ETag": f'"v{number}"'} if is_tagged else {}
 
     def show(self, _, __, kind, name):
         if self.read_fails:
             self.read_fails -= 1
             raise Refused(503)
         thing, number = self.found(kind, name)
-        answer = 200, dict(thing), self.tag(number)
+        answer = 200, dict(thing), self.tag(number, name)
         if self.after_read:
             self.after_read(kind, name)
         return answer
@@ -124,7 +126,7 @@ class Tracker(Api):
         self.happened(f"{http_request.command} {kind}/{name}")
         if not self.tells:
             return 200, {"ok": True}
-        return 200, thing, self.tag(number + 1)
+        return 200, thing, self.tag(number + 1, name)
 
     def update(self, http_request, body, kind, name):
         thing, number = self.found(kind, name)

@@ -1,0 +1,33 @@
+#include "filters/idempotency/precondition.h"
+
+#include "filters/call/snapshots.h"
+#include "filters/call/upstream_request.h"
+
+namespace recourse {
+namespace {
+
+constexpr int kPreconditionFailed = 412;
+
+}  // namespace
+
+std::string IfMatchOf(const RequestContext& context, const Event& begun) {
+  const bool may_ask = begun.state && begun.cause != Cause::kResend && context.approved == 0 &&
+                       !IsLoggedOnly(context) && !KeyOf(context).at.exists();
+  if (!may_ask || context.tool == nullptr || !context.tool->before) return {};
+  return VersionToFind(*context.tool, *begun.state, context.request, context.path);
+}
+
+bool HasLostRace(const RequestContext& context, const Verdict& verdict) {
+  return !context.if_match.empty() && verdict.http_status == kPreconditionFailed;
+}
+
+Verdict OfLostRace() {
+  Verdict verdict;
+  verdict.phase = Phase::kNotSent;
+  verdict.http_status = kPreconditionFailed;
+  verdict.detail = "somebody else changed it between the look at it and the call: nothing was done";
+  verdict.problem = ErrorCode::kNotSent;
+  return verdict;
+}
+
+}  // namespace recourse

@@ -1,0 +1,27 @@
+// Whether a call asks its backend, by If-Match, to change only what was read before it. So what its
+// undo puts back is what the call has changed.
+#pragma once
+
+#include <string>
+
+#include "filters/call_context.h"
+#include "filters/verdict.h"
+
+namespace recourse {
+
+namespace limits {
+// How often a call is made that others come before, each time to what is about to be changed.
+inline constexpr int kLostRacesMax = 3;
+}  // namespace limits
+
+// The version that is asked for; empty: none. Not where another attempt may have been made, a human
+// has approved the exact call, the agent has asked for something itself, or the backend
+// de-duplicates by a key of ours, under which it may tell a refusal again.
+std::string IfMatchOf(const RequestContext& context, const Event& begun);
+
+// Whether it was refused for that alone.
+bool HasLostRace(const RequestContext& context, const Verdict& verdict);
+// Nothing was done, and the agent did not ask for that.
+Verdict OfLostRace();
+
+}  // namespace recourse
