@@ -156,8 +156,10 @@ std::string VersionToFind(const Tool& tool, const StateKept& state, const HttpRe
       UndosOf(tool), [](const UndoRule* undo) { return undo->only_if_unchanged; });
   const bool changes = call.method == "PATCH" || call.method == "PUT" || call.method == "DELETE";
   const std::string_view read = state.request.target;
-  if (!is_tag || !asks || !changes || tool.is_named() || state.request.method != "GET" ||
-      read.substr(0, read.find('?')) != path) {
+  // Else a refusal could not be told from one that came after the call had been made.
+  const bool is_seen = state.ours.is_gone || !HaveSamePlaces(state.before, state.ours);
+  if (!is_tag || !asks || !changes || !is_seen || tool.is_named() ||
+      state.request.method != "GET" || read.substr(0, read.find('?')) != path) {
     return {};
   }
   for (const char* const own : {"If-Match", "If-None-Match", "If-Unmodified-Since", "If"}) {

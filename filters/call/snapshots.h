@@ -32,8 +32,8 @@ Snapshot PlannedState(const Tool& tool, const Snapshot& before, std::string_view
 Snapshot StateLeft(const Tool& tool, Snapshot planned, const CallValues& answered);
 
 // What a call to the tool is to find, by If-Match, for `state` to be what it changes: the version
-// of the very thing that it writes to. Empty: that cannot be asked for, or the agent has asked for
-// something itself.
+// of the very thing that it writes to. Empty: that cannot be asked for, what is kept would not show
+// that the call was made, or the agent has asked for something itself.
 std::string VersionToFind(const Tool& tool, const StateKept& state, const HttpRequest& call,
                           std::string_view path);
 

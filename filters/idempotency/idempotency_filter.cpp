@@ -183,7 +183,6 @@ Task<Result<Outcome>> IdempotencyFilter::Handle(RequestContext& context, Next ne
     if (begun->kind == Begun::Kind::kFresh) {
       Outcome outcome = co_await RunAttempt(context, next, call, *begun);
       if (!context.lost_race || ++races == limits::kLostRacesMax) co_return outcome;
-      context.before.reset();
       look = 0;
       continue;
     }
@@ -280,8 +279,12 @@ Task<Outcome> IdempotencyFilter::Conclude(RequestContext& context, const Call& c
   values.key = context.upstream_key;
   if (dispatching.state) values.before = &dispatching.state->before;
   Verdict verdict = ClassifyAttempt(dispatching, tool, *context.backend, result, values);
-  context.lost_race = HasLostRace(context, verdict);
-  if (context.lost_race) verdict = OfLostRace();
+  if (HasLostRace(context, verdict)) {
+    context.before.reset();
+    (void)co_await parts_.before.Read(context, *call.body);
+    verdict = OfLostRace(context.before);
+    context.lost_race = verdict.phase == Phase::kNotSent;
+  }
   if (result && !verdict.problem) KeepOnOurWay(context, *result, verdict);
   if (result && !verdict.problem && context.approved != 0) {
     // Before it is durable: whoever waits for it goes on then.

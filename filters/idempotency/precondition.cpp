@@ -21,10 +21,17 @@ bool HasLostRace(const RequestContext& context, const Verdict& verdict) {
   return !context.if_match.empty() && verdict.http_status == kPreconditionFailed;
 }
 
-Verdict OfLostRace() {
+Verdict OfLostRace(const std::optional<BeforeRead>& now) {
   Verdict verdict;
-  verdict.phase = Phase::kNotSent;
   verdict.http_status = kPreconditionFailed;
+  if (!now || !now->state || HaveSamePlaces(now->state->before, now->state->ours)) {
+    verdict.detail =
+        "it changed between the look at it and the call, by somebody else or by the call itself, "
+        "if something on the way sent that twice";
+    verdict.problem = ErrorCode::kOutcomeUnknown;
+    return verdict;
+  }
+  verdict.phase = Phase::kNotSent;
   verdict.detail = "somebody else changed it between the look at it and the call: nothing was done";
   verdict.problem = ErrorCode::kNotSent;
   return verdict;

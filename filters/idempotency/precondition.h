@@ -2,6 +2,7 @@
 // undo puts back is what the call has changed.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "filters/call_context.h"
@@ -21,7 +22,8 @@ std::string IfMatchOf(const RequestContext& context, const Event& begun);
 
 // Whether it was refused for that alone.
 bool HasLostRace(const RequestContext& context, const Verdict& verdict);
-// Nothing was done, and the agent did not ask for that.
-Verdict OfLostRace();
+// By what is read of it then: nothing was done, and the agent did not ask for that. Where it is
+// what the call would make of it, a gateway may have sent the call twice: nobody knows.
+Verdict OfLostRace(const std::optional<BeforeRead>& now);
 
 }  // namespace recourse

@@ -201,6 +201,58 @@ TEST(TimeMachineTest, ACallThatOthersAlwaysComeBeforeIsNotMade) {
   EXPECT_EQ(world.Update("\"new\"").status, 200);
 }
 
+// nginx, for one, sends a PUT that timed out to the next server.
+TEST(TimeMachineTest, ARefusalOfWhatAGatewaySentTwiceProvesNothing) {
+  Tracker world;
+  world.upstream.decide = [&](const HttpRequest& request) {
+    (void)world.Change(request);
+    return world.Change(request);
+  };
+  EXPECT_EQ(world.Update("\"new\"").error, ErrorCode::kOutcomeUnknown);
+  EXPECT_EQ(world.upstream.writes.size(), 1U);
+  EXPECT_EQ(world.Cancel(), FlowPhase::kNeedsHuman);
+  EXPECT_EQ(world.title, "\"new\"");
+}
+
+TEST(TimeMachineTest, NorDoesOneOfADeleteWhoseThingIsGoneByThen) {
+  for (const bool is_gone : {true, false}) {
+    World world(PolicyOf(R"(
+version: 1
+backends:
+  tracker: { url: "http://tracker.test", hosts: [ tracker.test ] }
+tools:
+  remove:
+    match: DELETE tracker /issues/{id}
+    effect: write
+    before: { request: "GET /issues/{path.id}", keep: body#, version: header.ETag }
+    undo: { request: "POST /issues", json: "{before.body#}", only_if: unchanged }
+)"));
+    int reads = 0;
+    world.upstream.probe = [&](const HttpRequest&) {
+      return is_gone && reads++ > 0 ? Respond(404, "{}")
+                                    : Respond(200, R"({"id":"7"})", {{"ETag", "\"v1\""}});
+    };
+    world.upstream.decide = [](const HttpRequest&) { return Respond(412, "{}"); };
+    CallSpec call;
+    call.method = "DELETE";
+    call.host = "tracker.test";
+    call.target = "/issues/7";
+    EXPECT_EQ(world.Call(call).error, is_gone ? ErrorCode::kOutcomeUnknown : ErrorCode::kNotSent);
+    EXPECT_EQ(world.upstream.writes.size(), is_gone ? 1U : 3U);
+  }
+}
+
+TEST(TimeMachineTest, WhereWhatIsKeptWouldNotShowThatItWasMadeItAsksForNothing) {
+  Tracker world;
+  bool asked = false;
+  world.upstream.decide = [&](const HttpRequest& request) {
+    asked = asked || FindHeader(request.headers, "If-Match") != nullptr;
+    return Respond(200, "{}");
+  };
+  EXPECT_EQ(world.Update("\"old\"").status, 200);
+  EXPECT_FALSE(asked);
+}
+
 TEST(TimeMachineTest, WhatAnAgentItselfAsksForItIsTold) {
   Tracker world;
   CallSpec call;
