@@ -52,14 +52,15 @@ class Tracker : public World {
     ++version;
     is_theirs = true;
   }
-  Told Update(const std::string& value) {
+  static CallSpec Patch(const std::string& value) {
     CallSpec call;
     call.method = "PATCH";
     call.host = "tracker.test";
     call.target = "/issues/7";
     call.body = R"({"title":)" + value + "}";
-    return Call(call);
+    return call;
   }
+  Told Update(const std::string& value) { return Call(Patch(value)); }
   FlowPhase Cancel() {
     CallSpec call;
     call.host = "tracker.test";
@@ -255,11 +256,7 @@ TEST(TimeMachineTest, WhereWhatIsKeptWouldNotShowThatItWasMadeItAsksForNothing) 
 
 TEST(TimeMachineTest, WhatAnAgentItselfAsksForItIsTold) {
   Tracker world;
-  CallSpec call;
-  call.method = "PATCH";
-  call.host = "tracker.test";
-  call.target = "/issues/7";
-  call.body = R"({"title":"new"})";
+  CallSpec call = Tracker::Patch("\"new\"");
   call.headers.emplace_back("If-Match", "\"v0\"");
   EXPECT_EQ(world.Call(call).status, 412);
   EXPECT_EQ(world.upstream.writes.size(), 1U);

@@ -8,6 +8,7 @@ their source (binaries.py).
 import argparse
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -118,6 +119,7 @@ def main():
     if os.geteuid() != 0:
         raise SystemExit("./dev kube makes namespaces and containers: run it as root")
     found = programs()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the cluster ends, too
     # On a disk: layers of images and ledgers need one.
     with tempfile.TemporaryDirectory(prefix="recourse-kube-", dir="/var/tmp") as home:
         try:

@@ -168,9 +168,6 @@ CASES = {
             "is Recourse's user": {"securityContext": {**RIGHTS, "runAsUser": 19080}},
             "has the ledger": {"volumeMounts": [{"name": "recourse-ledger", "mountPath": "/l"}]},
         }.items()},
-}  # fmt: skip
-# Not in records.json yet: `./dev kube --record` keeps them there, and then they belong above.
-UNRECORDED = {
     "a Deployment of one pod that keeps its claim": Case(
         workload("Deployment", KEEPS, volumes=[claim("ledger")], replicas=1,
                  strategy={"type": "Recreate"})),
