@@ -2,15 +2,28 @@
 
 #include <fmt/format.h>
 
-#include "proxy/base/json/json_object.h"
-
 namespace recourse {
 
+namespace {
+
+namespace flow_count_members {
+
+constexpr JsonMember<FlowCounts> kMembers[] = {
+    member::Number<&FlowCounts::writes>("writes"),
+    member::Number<&FlowCounts::without_trace>(
+        "without_trace", "Of those: nothing named their flow, so that each is one of one step"),
+};
+
+}  // namespace flow_count_members
+}  // namespace
+
 std::string ToJson(const FlowCounts& counts) {
-  return ObjectText([&](JsonObject& json) {
-    json.Number("writes", counts.writes);
-    json.Number("without_trace", counts.without_trace);
-  });
+  return ObjectText(
+      [&](JsonObject& json) { WriteMembers(json, flow_count_members::kMembers, counts); });
+}
+
+JsonShape FlowCountsShape() {
+  return {"FlowCounts", "Since the start of the process", DocsOf(flow_count_members::kMembers)};
 }
 
 std::string FlowCountsText(const Json& answer) {

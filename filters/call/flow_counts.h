@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "proxy/base/json/json.h"
+#include "proxy/base/json/json_shape.h"
 
 namespace recourse {
 
@@ -15,6 +15,7 @@ struct FlowCounts {
 
 // {"writes":7,"without_trace":3}
 std::string ToJson(const FlowCounts& counts);
+JsonShape FlowCountsShape();
 
 // What the member `flow_counts` of an answer says, for people; empty when every write has a flow.
 std::string FlowCountsText(const Json& answer);

@@ -12,6 +12,7 @@
 #include "policy/model/call_refusal.h"
 #include "policy/model/policy.h"
 #include "proxy/base/http/http_message.h"
+#include "proxy/base/json/json_shape.h"
 
 namespace recourse {
 
@@ -68,6 +69,7 @@ DescribedLines Describe(const Policy& policy, const Explanation& explained);
 
 // The same as a JSON object, for programs.
 std::string ExplanationJson(const Policy& policy, const Explanation& explained);
+JsonShape ExplanationShape();
 
 // What an upload has to keep to; empty: the tool takes none.
 std::string_view BodyRuleOf(const Tool& tool);

@@ -7,7 +7,7 @@
 #include "policy/model/route_table.h"
 #include "policy/model/tool_names.h"
 #include "policy/undo/undo_class.h"
-#include "proxy/base/json/json_object.h"
+#include "proxy/base/json/json_shape.h"
 
 namespace recourse {
 namespace {
@@ -311,6 +311,30 @@ std::string RunTest(const Policy& policy, const PolicyTest& test,
   return Compare(test, Explain(policy, call, read_arguments));
 }
 
+namespace explanation_members {
+
+struct Explained {
+  const Policy& policy;
+  const Explanation& of;
+};
+constexpr JsonMember<Explained> kMembers[] = {
+    member::Text<[](const Explained& it) -> std::string_view { return it.policy.version; }>(
+        "policy_version"),
+    member::Text<[](const Explained& it) -> std::string_view { return it.of.refused; }>(
+        "refused", "Why the call would be refused; empty: it would not"),
+    member::Text<[](const Explained& it) {
+      return it.of.tool == nullptr ? std::string_view() : it.of.tool->name;
+    }>("tool"),
+    member::Text<[](const Explained& it) {
+      return it.of.backend == nullptr ? std::string_view() : it.of.backend->name;
+    }>("backend"),
+    member::Word<[](const Explained& it) { return EffectName(it.of.effect); }>("effect", "Effect"),
+    member::Text<[](const Explained& it) -> std::string_view { return it.of.path; }>("path"),
+    member::Text<[](const Explained& it) -> std::string_view { return it.of.reason; }>("reason"),
+    member::Pairs<[](const Explained& it) { return Describe(it.policy, it.of); }>("lines"),
+};
+
+}  // namespace explanation_members
 }  // namespace
 
 std::string_view BodyRuleOf(const Tool& tool) {
@@ -370,20 +394,11 @@ DescribedLines Describe(const Policy& policy, const Explanation& explained) {
 
 std::string ExplanationJson(const Policy& policy, const Explanation& explained) {
   return ObjectText([&](JsonObject& json) {
-    json.Text("policy_version", policy.version);
-    json.Text("refused", explained.refused);
-    json.Text("tool", explained.tool == nullptr ? "" : explained.tool->name);
-    json.Text("backend", explained.backend == nullptr ? "" : explained.backend->name);
-    json.Text("effect", EffectName(explained.effect));
-    json.Text("path", explained.path);
-    json.Text("reason", explained.reason);
-    json.Each("lines", Describe(policy, explained), [](std::string& to, const auto& line) {
-      JsonList pair(to);
-      pair.Text(line.first);
-      pair.Text(line.second);
-    });
+    WriteMembers(json, explanation_members::kMembers, {policy, explained});
   });
 }
+
+JsonShape ExplanationShape() { return {"Explanation", "", DocsOf(explanation_members::kMembers)}; }
 
 int RunPolicyExplain(const std::string& path, const std::string& call, const Headers& headers,
                      const std::string& body, ExplainForm form, std::ostream& out,

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "filters/call/poll_token.h"
+#include "policy/model/tunnel_decision.h"
 #include "proxy/base/http/own_port.h"
 #include "proxy/exchange/head_judgement.h"
 #include "proxy/exchange/request_facts.h"

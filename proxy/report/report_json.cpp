@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "filters/ledger/model/row_id.h"
-#include "proxy/base/json/json_object.h"
+#include "proxy/base/json/json_shape.h"
 #include "proxy/report/report_text.h"
 
 namespace recourse {
@@ -20,37 +20,87 @@ void WriteCounts(JsonObject& json, std::string_view name,
   for (const auto& [of, count] : counts) object.ForeignValue(of) += std::to_string(count);
 }
 
-void WriteExample(JsonObject& json, const ReportExample& example) {
-  json.Raw("first", RowIdJson(example.first));
-  json.Raw("repeat", RowIdJson(example.repeat));
-  json.Raw("seconds", Seconds(example.between_ms));
-  json.Text("first_trace", example.first_trace);
-  json.Text("repeat_trace", example.repeat_trace);
-  json.Text("path", example.path);
+namespace report_members {
+
+using member::Bool, member::Make, member::Number, member::Objects, member::Raw, member::Text;
+
+constexpr std::string_view kNumber = R"({"type": "number"})";
+
+template <auto kGet>
+constexpr auto Id(std::string_view name) {
+  return Make({name, "Id"}, [](JsonObject& json, std::string_view as, const auto& of) {
+    json.Raw(as, RowIdJson(std::invoke(kGet, of)));
+  });
+}
+template <auto kGet>
+constexpr auto InSeconds(std::string_view name) {
+  return Make({name, kNumber}, [](JsonObject& json, std::string_view as, const auto& of) {
+    json.Raw(as, Seconds(std::invoke(kGet, of)));
+  });
+}
+template <auto kGet>
+constexpr auto Counts(std::string_view name, std::string_view text = "") {
+  return Make(
+      {name, R"({"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}})",
+       text},
+      [](JsonObject& json, std::string_view as, const auto& of) {
+        WriteCounts(json, as, std::invoke(kGet, of));
+      });
 }
 
-void WriteDuplicate(JsonObject& json, const DuplicateLine& line) {
-  json.Text("tool", line.tool);
-  json.Number("repeats", line.repeats);
-  json.Number("double_effects", line.double_effects);
-  json.Number("possible_double_effects", line.possible_effects);
-  {
-    JsonObject seconds = json.Object("seconds");
-    seconds.Raw("min", Seconds(line.min_ms));
-    seconds.Raw("median", Seconds(line.median_ms));
-    seconds.Raw("max", Seconds(line.max_ms));
-  }
-  WriteCounts(json, "verdicts", line.verdicts);
-  json.Objects("examples", line.examples, WriteExample);
-}
-
-// Of a call that no tool matches.
-void WriteCall(JsonObject& json, const auto& line) {
-  json.Text("backend", line.backend);
-  json.Text("effect", line.effect);
-  json.Text("method", line.method);
-  json.Text("path", line.path);
-}
+constexpr JsonMember<ReportExample> kExample[] = {
+    Id<&ReportExample::first>("first"),
+    Id<&ReportExample::repeat>("repeat"),
+    InSeconds<&ReportExample::between_ms>("seconds"),
+    Text<&ReportExample::first_trace>("first_trace"),
+    Text<&ReportExample::repeat_trace>("repeat_trace"),
+    Text<&ReportExample::path>("path"),
+};
+constexpr JsonMember<DuplicateLine> kSeconds[] = {
+    InSeconds<&DuplicateLine::min_ms>("min"),
+    InSeconds<&DuplicateLine::median_ms>("median"),
+    InSeconds<&DuplicateLine::max_ms>("max"),
+};
+constexpr JsonMember<DuplicateLine> kDuplicate[] = {
+    Text<&DuplicateLine::tool>("tool"),
+    Number<&DuplicateLine::repeats>("repeats"),
+    Number<&DuplicateLine::double_effects>("double_effects"),
+    Number<&DuplicateLine::possible_effects>("possible_double_effects"),
+    member::Object<[](const DuplicateLine& of) -> const auto& { return of; }, kSeconds>("seconds"),
+    Counts<&DuplicateLine::verdicts>("verdicts"),
+    Objects<&DuplicateLine::examples, kExample>("examples"),
+};
+constexpr JsonMember<UnknownLine> kUnknown[] = {
+    Text<&UnknownLine::tool>("tool"),     Text<&UnknownLine::cause>("cause"),
+    Number<&UnknownLine::calls>("calls"), Number<&UnknownLine::open>("open"),
+    Id<&UnknownLine::example>("example"),
+};
+constexpr JsonMember<HeldLine> kHeld[] = {
+    Text<&HeldLine::tool>("tool"),
+    member::Word<&HeldLine::verdict>("verdict",
+                                     R"({"type": "string", "enum": ["would_hold", "would_ask"]})"),
+    Number<&HeldLine::calls>("calls"),
+    Id<&HeldLine::example>("example"),
+};
+constexpr JsonMember<WithoutUndoLine> kWithoutUndo[] = {
+    Text<&WithoutUndoLine::tool>("tool"),
+    Number<&WithoutUndoLine::calls>("calls"),
+    Bool<&WithoutUndoLine::is_explained>("explained"),
+    Text<&WithoutUndoLine::why>("why"),
+};
+constexpr JsonMember<UnlistedLine> kUnlisted[] = {
+    Text<&UnlistedLine::backend>("backend"), Text<&UnlistedLine::effect>("effect"),
+    Text<&UnlistedLine::method>("method"),   Text<&UnlistedLine::path>("path"),
+    Number<&UnlistedLine::calls>("calls"),
+};
+constexpr JsonMember<RefusedLine> kRefused[] = {
+    Text<&RefusedLine::backend>("backend"),
+    Text<&RefusedLine::effect>("effect"),
+    Text<&RefusedLine::method>("method"),
+    Text<&RefusedLine::path>("path"),
+    Text<&RefusedLine::reason>("reason", "A slug, and what it means here"),
+    Number<&RefusedLine::calls>("calls"),
+};
 
 // What a trouble with a key means for the calls, and what to change where that is not meant.
 std::string_view MeaningOf(std::string_view trouble) {
@@ -75,87 +125,85 @@ std::string_view MeaningOf(std::string_view trouble) {
                                   : known->second;
 }
 
+constexpr JsonMember<KeyLine> kKey[] = {
+    Text<&KeyLine::tool>("tool"),
+    Text<&KeyLine::trouble>("trouble"),
+    Number<&KeyLine::calls>("calls"),
+    Id<&KeyLine::example>("example"),
+    Text<[](const KeyLine& of) { return MeaningOf(of.trouble); }>(
+        "means", "For people: what it means, and what to change"),
+};
+constexpr JsonMember<DifferenceLine> kDifference[] = {
+    Text<&DifferenceLine::tool>("tool"),
+    Text<&DifferenceLine::field>(
+        "field", "Its name, such as header.x-user-id, query.page or body#/note; never a value"),
+    Number<&DifferenceLine::calls>("calls"),
+};
+
 template <class Line>
 std::vector<Line> Joined(std::vector<Line> lines, const std::vector<Line>& more) {
   lines.insert(lines.end(), more.begin(), more.end());
   return lines;
 }
 
-void WriteUnlisted(JsonObject& json, const UnlistedLine& line) {
-  WriteCall(json, line);
-  json.Number("calls", line.calls);
-}
+struct Told {
+  const Report& report;
+  const ReportExtras& extras;
+};
+template <auto kGet>
+constexpr auto kOf = [](const Told& of) -> decltype(auto) { return std::invoke(kGet, of.report); };
+template <auto kGet>
+constexpr auto kBeside =
+    [](const Told& of) -> decltype(auto) { return std::invoke(kGet, of.extras); };
 
-void WriteRefused(JsonObject& json, const RefusedLine& line) {
-  WriteCall(json, line);
-  json.Text("reason", line.reason);
-  json.Number("calls", line.calls);
-}
+constexpr JsonMember<Told> kReport[] = {
+    Text<kBeside<&ReportExtras::mode>>("mode", "",
+                                       R"({"type": "string", "enum": ["enforce", "observe"]})"),
+    Text<kBeside<&ReportExtras::since>>("since", "", "Time"),
+    Text<kBeside<&ReportExtras::until>>("until", "", "Time"),
+    Number<kOf<&Report::events>>("events"),
+    Number<kOf<&Report::calls>>("calls"),
+    Counts<kOf<&Report::outcomes>>("outcomes", "Operations by phase"),
+    Counts<kOf<&Report::verdicts>>("verdicts"),
+    Number<kOf<&Report::repeats>>("repeats"),
+    Number<kOf<&Report::double_effects>>("double_effects"),
+    Number<kOf<&Report::possible_effects>>("possible_double_effects"),
+    Objects<kOf<&Report::duplicates>, kDuplicate>("duplicates"),
+    Objects<kOf<&Report::unknown>, kUnknown>("unknown"),
+    Objects<kOf<&Report::held>, kHeld>(
+        "held", "", "Observe mode: calls that enforce would have asked a human about first"),
+    Objects<kOf<&Report::without_undo>, kWithoutUndo>("without_undo"),
+    Objects<[](const Told& of) { return Joined(of.report.unlisted, of.extras.unlisted_reads); },
+            kUnlisted>("unlisted"),
+    Text<kBeside<&ReportExtras::started>>("unlisted_reads_since", "", "Time"),
+    Number<kBeside<&ReportExtras::unlisted_other>>("unlisted_other"),
+    Objects<[](const Told& of) { return Joined(of.report.refused, of.extras.refused); }, kRefused>(
+        "refused", "",
+        "Observe mode: calls that enforce would have refused; reads are counted since "
+        "unlisted_reads_since"),
+    Objects<kOf<&Report::keys>, kKey>("keys"),
+    Objects<kBeside<&ReportExtras::differences>, kDifference>(
+        "differences", "",
+        "Observe mode, since unlisted_reads_since: calls that count as one with an earlier one, by "
+        "a field in which they differ from it"),
+    Raw<[](const Told& of) { return ToJson(of.extras.flow_counts); }>("flow_counts", "FlowCounts"),
+    Number<kBeside<&ReportExtras::not_recorded>>("not_recorded"),
+    Number<kBeside<&ReportExtras::replays>>(
+        "replays",
+        "Repeats that were answered from the ledger since unlisted_reads_since; they leave no row"),
+    Bool<[](const Told& of) {
+      return of.report.is_cut || of.extras.refused_other > 0 || of.extras.differences_other > 0;
+    }>("cut", "A bound was reached: the counts are right, the lists are not complete"),
+};
 
-void WriteKey(JsonObject& json, const KeyLine& line) {
-  json.Text("tool", line.tool);
-  json.Text("trouble", line.trouble);
-  json.Number("calls", line.calls);
-  json.Raw("example", RowIdJson(line.example));
-  json.Text("means", MeaningOf(line.trouble));
-}
-
-void WriteDifference(JsonObject& json, const DifferenceLine& line) {
-  json.Text("tool", line.tool);
-  json.Text("field", line.field);
-  json.Number("calls", line.calls);
-}
-
-void WriteLines(JsonObject& json, const Report& report) {
-  json.Objects("duplicates", report.duplicates, WriteDuplicate);
-  json.Objects("unknown", report.unknown, [](JsonObject& to, const UnknownLine& line) {
-    to.Text("tool", line.tool);
-    to.Text("cause", line.cause);
-    to.Number("calls", line.calls);
-    to.Number("open", line.open);
-    to.Raw("example", RowIdJson(line.example));
-  });
-  json.Objects("held", report.held, [](JsonObject& to, const HeldLine& line) {
-    to.Text("tool", line.tool);
-    to.Text("verdict", line.verdict);
-    to.Number("calls", line.calls);
-    to.Raw("example", RowIdJson(line.example));
-  });
-  json.Objects("without_undo", report.without_undo,
-               [](JsonObject& to, const WithoutUndoLine& line) {
-                 to.Text("tool", line.tool);
-                 to.Number("calls", line.calls);
-                 to.Bool("explained", line.is_explained);
-                 to.Text("why", line.why);
-               });
-}
-
+}  // namespace report_members
 }  // namespace
 
 std::string ReportJson(const Report& report, const ReportExtras& extras) {
-  return ObjectText([&](JsonObject& json) {
-    json.Text("mode", extras.mode);
-    json.Text("since", extras.since);
-    json.Text("until", extras.until);
-    json.Number("events", report.events);
-    json.Number("calls", report.calls);
-    WriteCounts(json, "outcomes", report.outcomes);
-    WriteCounts(json, "verdicts", report.verdicts);
-    json.Number("repeats", report.repeats);
-    json.Number("double_effects", report.double_effects);
-    json.Number("possible_double_effects", report.possible_effects);
-    WriteLines(json, report);
-    json.Objects("unlisted", Joined(report.unlisted, extras.unlisted_reads), WriteUnlisted);
-    json.Text("unlisted_reads_since", extras.started);
-    json.Number("unlisted_other", extras.unlisted_other);
-    json.Objects("refused", Joined(report.refused, extras.refused), WriteRefused);
-    json.Objects("keys", report.keys, WriteKey);
-    json.Objects("differences", extras.differences, WriteDifference);
-    json.Raw("flow_counts", ToJson(extras.flow_counts));
-    json.Number("not_recorded", extras.not_recorded);
-    json.Number("replays", extras.replays);
-    json.Bool("cut", report.is_cut || extras.refused_other > 0 || extras.differences_other > 0);
-  });
+  return ObjectText(
+      [&](JsonObject& json) { WriteMembers(json, report_members::kReport, {report, extras}); });
 }
+
+JsonShape ReportShape() { return {"Report", "", DocsOf(report_members::kReport)}; }
 
 }  // namespace recourse

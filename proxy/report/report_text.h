@@ -6,7 +6,7 @@
 
 #include "filters/call/flow_counts.h"
 #include "filters/observe/call_differences.h"
-#include "proxy/base/json/json.h"
+#include "proxy/base/json/json_shape.h"
 #include "proxy/report/report.h"
 
 namespace recourse {
@@ -29,6 +29,7 @@ struct ReportExtras {
 
 // The answer of GET /report; its members are documented in README.md of this folder.
 std::string ReportJson(const Report& report, const ReportExtras& extras);
+JsonShape ReportShape();
 
 // The same for a terminal, from the text that ReportJson wrote.
 std::string ReportText(const Json& report);

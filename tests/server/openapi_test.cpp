@@ -1,5 +1,5 @@
 // The description of the admin API and the code that it describes.
-#include "proxy/admin/ui/openapi.h"
+#include "proxy/admin/api/openapi.h"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 #include "proxy/admin/access/key_source.h"
 #include "proxy/admin/access/problem.h"
 #include "proxy/admin/access/token_operator.h"
-#include "proxy/base/json/json_object.h"
+#include "proxy/base/json/json_shape.h"
 #include "proxy/base/limits.h"
 #include "proxy/base/log/log.h"
 
@@ -60,16 +60,31 @@ HttpResponse NoEndpoint(const std::string& methods) {
   return response;
 }
 
+namespace session_members {
+
+struct SessionFacts {
+  const Operator& who;
+  std::string_view csrf;
+};
+constexpr JsonMember<SessionFacts> kSession[] = {
+    member::Text<[](const SessionFacts& of) -> std::string_view { return of.who.name; }>("name"),
+    member::Word<[](const SessionFacts& of) { return NameOf(of.who.how); }>(
+        "how", R"({"type": "string", "enum": ["admin-token", "token", "jwt", "certificate"]})"),
+    member::Own({"roles", "Role", "", false, /*is_list=*/true},
+                [](JsonObject& json, std::string_view name, const SessionFacts& of) {
+                  json.Each(name, kRoleNames, [&](std::string& out, const auto& role) {
+                    if (of.who.roles.Has(role.second)) AppendJsonString(out, role.first);
+                  });
+                }),
+    member::Texts<[](const SessionFacts& of) -> const auto& { return of.who.groups; }>("groups"),
+    member::TextIfAny<[](const SessionFacts& of) { return of.csrf; }>(
+        "csrf", "What X-Recourse-CSRF must say; there in a session"),
+};
+
+}  // namespace session_members
 std::string SessionJson(const Operator& who, std::string_view csrf) {
-  return ObjectText([&](JsonObject& json) {
-    json.Text("name", who.name);
-    json.Text("how", NameOf(who.how));
-    json.Each("roles", kRoleNames, [&](std::string& out, const auto& role) {
-      if (who.roles.Has(role.second)) AppendJsonString(out, role.first);
-    });
-    json.Texts("groups", who.groups);
-    json.TextIfAny("csrf", csrf);
-  });
+  return ObjectText(
+      [&](JsonObject& json) { WriteMembers(json, session_members::kSession, {who, csrf}); });
 }
 
 std::string CookieField(std::string_view value, bool is_secure) {
@@ -313,5 +328,7 @@ void AccessControl::Record(const Visit& visit, const HttpPeer& peer, int status)
                {"status", result},
                {"client", address}});
 }
+
+JsonShape SessionShape() { return {"Session", "", DocsOf(session_members::kSession)}; }
 
 }  // namespace recourse

@@ -11,6 +11,7 @@
 #include "proxy/admin/access/login_rate_limiter.h"
 #include "proxy/admin/access/operator_store.h"
 #include "proxy/admin/access/sessions.h"
+#include "proxy/base/json/json_shape.h"
 #include "proxy/base/line_pace.h"
 #include "proxy/net/beast/http_server.h"
 
@@ -74,5 +75,8 @@ class AccessControl {
   LinePace failures_;             // lines of the log about logins that failed
   std::set<std::string> groups_;  // of tokens that came, so many as kOperatorGroupsMax
 };
+
+// Of what GET and POST /session answer.
+JsonShape SessionShape();
 
 }  // namespace recourse

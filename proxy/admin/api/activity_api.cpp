@@ -9,7 +9,7 @@
 #include "filters/ledger/model/row_id.h"
 #include "proxy/admin/access/problem.h"
 #include "proxy/admin/api/query_params.h"
-#include "proxy/admin/views/event_view.h"
+#include "proxy/admin/views/member_kinds.h"
 #include "proxy/base/json/json_object.h"
 #include "proxy/base/watch_limits.h"
 
@@ -47,6 +47,31 @@ std::optional<std::string> Take(OperationFilter& filter, const std::string& name
   return std::nullopt;
 }
 
+namespace operation_page_members {
+
+std::string Cursor(bool is_there, std::uint64_t at) { return is_there ? RowIdJson(at) : "null"; }
+
+struct Shown {
+  const OperationPage& page;
+  PodNames& pods;
+};
+constexpr JsonMember<Shown> kPage[] = {
+    member::Own({"operations", "Event", "", false, /*is_list=*/true},
+                [](JsonObject& json, std::string_view name, const Shown& of) {
+                  json.Each(name, of.page.events, [&](std::string& out, const Event& event) {
+                    AppendEvent(out, event, &of.pods);
+                  });
+                }),
+    member::Raw<[](const Shown& of) { return Cursor(of.page.older, of.page.first); }>(
+        "older", kCursorSchema, kNextText),
+    member::Raw<[](const Shown& of) { return Cursor(of.page.newer, of.page.last); }>(
+        "newer", kCursorSchema,
+        "What to ask for as `after` for what began later; null: that was all"),
+    member::Id<[](const Shown& of) { return of.page.last; }>("last", "The newest row of the log"),
+};
+
+}  // namespace operation_page_members
+
 }  // namespace
 
 HttpResponse ActivityApi::Operations(std::string_view query) {
@@ -79,15 +104,8 @@ HttpResponse ActivityApi::Operations(std::string_view query) {
   }
   const auto page = lister_->Operations(filter);
   if (!page) return NoLedger(page.error().detail());
-  const auto cursor = [](bool is_there, std::uint64_t at) {
-    return is_there ? RowIdJson(at) : std::string("null");
-  };
   return JsonAnswer(ObjectText([&](JsonObject& json) {
-    json.Each("operations", page->events,
-              [this](std::string& out, const Event& event) { AppendEvent(out, event, &pods_); });
-    json.Raw("older", cursor(page->older, page->first));
-    json.Raw("newer", cursor(page->newer, page->last));
-    json.Raw("last", RowIdJson(page->last));
+    WriteMembers(json, operation_page_members::kPage, {*page, pods_});
   }));
 }
 
@@ -107,6 +125,10 @@ ServedAnswer ActivityApi::Stream(const HttpRequest& request, std::string_view qu
     return busy;
   }
   return {HttpResponse{200, "OK", {{"Content-Type", "text/event-stream"}}, {}}, std::move(*source)};
+}
+
+JsonShape OperationPageShape() {
+  return {"OperationPage", "", DocsOf(operation_page_members::kPage)};
 }
 
 }  // namespace recourse

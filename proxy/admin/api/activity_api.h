@@ -30,4 +30,7 @@ class ActivityApi {
   PodNames pods_;
 };
 
+// Of what GET /operations answers.
+JsonShape OperationPageShape();
+
 }  // namespace recourse

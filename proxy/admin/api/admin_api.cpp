@@ -11,8 +11,10 @@
 #include "policy/language/config_reader.h"
 #include "proxy/admin/access/admin_paths.h"
 #include "proxy/admin/access/problem.h"
+#include "proxy/admin/api/openapi.h"
 #include "proxy/admin/api/policy_api.h"
 #include "proxy/admin/api/policy_view.h"
+#include "proxy/admin/api/process_json.h"
 #include "proxy/admin/api/query_params.h"
 #include "proxy/admin/ui/ui_files.h"
 #include "proxy/admin/views/event_view.h"
@@ -22,7 +24,6 @@
 #include "proxy/base/json/json_object.h"
 #include "proxy/base/limits.h"
 #include "proxy/base/log/log.h"
-#include "proxy/config/build_commit.h"
 #include "proxy/report/build_report.h"
 #include "proxy/report/report_text.h"
 #include "proxy/telemetry/open_metrics.h"
@@ -69,6 +70,7 @@ ServedAnswer AdminApi::Do(const AccessControl::Visit& visit, const HttpRequest& 
     if (!why.empty()) return Problem(400, "Unknown parameter", std::move(why));
   }
   if (at == kPortPath) return PortAnswer(kAdminPort);
+  if (at == admin_paths::kOpenApi) return ServeFile(request, {at, OpenApiDocument()});
   if (visit.endpoint->need == Endpoint::Need::kNobody) return ServeUiFile(request, visit.path);
   if (at == admin_paths::kSession) return parts_.door.Session(visit, request, peer);
   if (at.starts_with(admin_paths::kFlows)) return parts_.flows().Handle(visit, request);
@@ -88,11 +90,7 @@ ServedAnswer AdminApi::Do(const AccessControl::Visit& visit, const HttpRequest& 
   if (at == admin_paths::kReport) return ShowReport(visit.query);
   if (at == admin_paths::kPolicy) return JsonAnswer(PolicyStateJson(parts_.reloader));
   if (at == admin_paths::kVersion) {
-    return JsonAnswer(ObjectText([&](JsonObject& json) {
-      json.Text("version", RECOURSE_VERSION);
-      json.Text("commit", BuildCommit());
-      json.Text("policy_version", parts_.reloader.versions().Current()->version);
-    }));
+    return JsonAnswer(VersionJson(*parts_.reloader.versions().Current()));
   }
   return ShowEvent(admin_paths::PlaceIn(at, visit.path));
 }

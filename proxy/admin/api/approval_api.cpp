@@ -83,6 +83,24 @@ HttpResponse Refused(const ApprovalOutcome& outcome) {
   }
 }
 
+namespace approval_page_members {
+
+struct Shown {
+  std::vector<std::string> lines;  // JSON
+  std::uint64_t next = 0;          // 0: there are no more
+};
+constexpr JsonMember<Shown> kPage[] = {
+    member::Own({"approvals", "ApprovalLine", "", false, /*is_list=*/true},
+                [](JsonObject& json, std::string_view name, const Shown& of) {
+                  json.Each(name, of.lines,
+                            [](std::string& out, const std::string& line) { out += line; });
+                }),
+    member::Raw<[](const Shown& of) { return of.next == 0 ? "null" : RowIdJson(of.next); }>(
+        "next", kCursorSchema, kNextText),
+};
+
+}  // namespace approval_page_members
+
 }  // namespace
 
 HttpResponse ApprovalApi::Handle(const AccessControl::Visit& visit, const HttpRequest& request) {
@@ -130,32 +148,25 @@ HttpResponse ApprovalApi::List(std::string_view query) {
     return (!caller || event.caller == *caller) &&
            (!group || std::find(by.begin(), by.end(), *group) != by.end());
   };
-  std::string body;
-  {
-    JsonObject json(body);
-    std::uint64_t found = 0, next = 0;
-    {
-      JsonList list = json.List("approvals");
-      for (bool more = true; more && next == 0;) {
-        const auto page = parts_.runner.List(after, limits::kClaimsPage);
-        if (!page) return NoLedger(page.error());
-        more = !page->empty();
-        for (const PendingApproval& claim : *page) {
-          if (found == limit) {
-            next = after;
-            break;
-          }
-          after = claim.event.operation;
-          if (!is_asked_for(claim.event)) continue;
-          ++found;
-          const auto policy = parts_.policy(claim.event.approval->policy);
-          AppendApprovalLine(list.Value(), claim.event, SummaryOf(claim.event, policy), pods_);
-        }
+  approval_page_members::Shown shown;
+  for (bool more = true; more && shown.next == 0;) {
+    const auto page = parts_.runner.List(after, limits::kClaimsPage);
+    if (!page) return NoLedger(page.error());
+    more = !page->empty();
+    for (const PendingApproval& claim : *page) {
+      if (shown.lines.size() == limit) {
+        shown.next = after;
+        break;
       }
+      after = claim.event.operation;
+      if (!is_asked_for(claim.event)) continue;
+      const auto policy = parts_.policy(claim.event.approval->policy);
+      AppendApprovalLine(shown.lines.emplace_back(), claim.event, SummaryOf(claim.event, policy),
+                         pods_);
     }
-    json.Raw("next", next == 0 ? "null" : RowIdJson(next));
   }
-  return JsonAnswer(std::move(body));
+  return JsonAnswer(ObjectText(
+      [&](JsonObject& json) { WriteMembers(json, approval_page_members::kPage, shown); }));
 }
 
 std::expected<Event, HttpResponse> ApprovalApi::Find(std::uint64_t operation) {
@@ -311,5 +322,7 @@ HttpResponse ApprovalApi::Decide(ApprovalOrder order, const AccessControl::Visit
   if (!outcome) return NoLedger(outcome.error());
   return outcome->kind == Ruling::kTaken ? Show(operation) : Refused(*outcome);
 }
+
+JsonShape ApprovalPageShape() { return {"ApprovalPage", "", DocsOf(approval_page_members::kPage)}; }
 
 }  // namespace recourse

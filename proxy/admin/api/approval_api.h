@@ -53,4 +53,7 @@ class ApprovalApi {
   PodNames pods_;
 };
 
+// Of its list.
+JsonShape ApprovalPageShape();
+
 }  // namespace recourse

@@ -32,10 +32,23 @@ class StreamSource final : public BodySource {
   const int fd_;
 };
 
+namespace hello_members {
+
+struct Hello {
+  const NewsPlace& last;
+  bool has_gap;
+};
+constexpr JsonMember<Hello> kHello[] = {
+    member::Raw<[](const Hello& of) { return NewsPlaceJson(of.last); }>(
+        "last", R"({"type": ["integer", "string"]})", "To go on from, with `after`"),
+    member::Bool<&Hello::has_gap>("gap", "Rows were left out: read them with GET /events"),
+};
+
+}  // namespace hello_members
+
 std::string Hello(const NewsPlace& last, bool has_gap) {
   return fmt::format("event: hello\ndata: {}\n\n", ObjectText([&](JsonObject& json) {
-                       json.Raw("last", NewsPlaceJson(last));
-                       json.Bool("gap", has_gap);
+                       WriteMembers(json, hello_members::kHello, {last, has_gap});
                      }));
 }
 
@@ -233,6 +246,16 @@ void EventStream::Send(Watcher& watcher, MonoTime now) {
     if (sent < 0 && errno != EAGAIN && errno != EWOULDBLOCK) watcher.is_gone = true;
     return;
   }
+}
+
+JsonShape StreamMessageShape() {
+  JsonShape shape{
+      .name = "StreamMessage",
+      .text = "The data of a message: of `hello` the first, of `event` one of the others.",
+      .members = {}};
+  shape.any_of = {SchemaOf({"", "", DocsOf(hello_members::kHello)}), SchemaReference("Event"),
+                  SchemaReference("FlowMove")};
+  return shape;
 }
 
 }  // namespace recourse

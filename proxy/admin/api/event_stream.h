@@ -15,6 +15,7 @@
 #include "filters/ledger/model/news_place.h"
 #include "proxy/admin/api/event_feed.h"
 #include "proxy/base/clock.h"
+#include "proxy/base/json/json_shape.h"
 #include "proxy/net/beast/http_server.h"
 
 namespace recourse {
@@ -86,5 +87,7 @@ class EventStream {
 
   std::thread thread_;
 };
+
+JsonShape StreamMessageShape();
 
 }  // namespace recourse

@@ -27,6 +27,50 @@ std::string OlderOf(const EventPage& page) {
   return page.older > 0 ? RowIdJson(page.older) : "null";
 }
 
+namespace event_page_members {
+
+struct Tail {
+  const EventPage& page;
+  const EventFilter& filter;
+};
+constexpr JsonMember<Tail> kTail[] = {
+    member::Raw<[](const Tail& of) { return NextOf(of.page); }>("next", kCursorSchema, kNextText),
+    member::Raw<[](const Tail& of) {
+      return of.filter.back > 0 ? std::optional(OlderOf(of.page)) : std::nullopt;
+    }>("older", kCursorSchema,
+       "With `back`: what to ask for as `up_to` for the rows before; null: there are none")
+        .MayLack(),
+};
+struct Rows {
+  const EventPage& page;
+  PodNames& pods;
+};
+constexpr JsonMember<Rows> kRows[] = {
+    member::Own({"events", "Row", "", false, /*is_list=*/true},
+                [](JsonObject& json, std::string_view name, const Rows& of) {
+                  JsonList events = json.List(name);
+                  EachRow(
+                      of.page,
+                      [&](const FlowMoved& moved) {
+                        AppendFlowMoved(events.Value(), moved, &of.pods);
+                      },
+                      [&](const Event& event) { AppendEvent(events.Value(), event, &of.pods); });
+                }),
+};
+// Of what came since, at whatever pod.
+struct NewsTail {
+  const NewsPlace& to;
+  bool more, has_gap;
+};
+constexpr JsonMember<NewsTail> kNewsTail[] = {
+    member::Raw<[](const NewsTail& of) { return NewsPlaceJson(of.to); }>(
+        "next", R"({"type": ["integer", "string"]})", "With `follow`: what to follow from next"),
+    member::Bool<&NewsTail::more>("more", "There is more already"),
+    member::Bool<&NewsTail::has_gap>("gap", "Rows were left out: read them without `follow`"),
+};
+
+}  // namespace event_page_members
+
 // One event per line; the last line says where the next page begins.
 HttpResponse EventLines(const EventPage& page, const EventFilter& filter, PodNames& pods) {
   std::string body;
@@ -42,8 +86,7 @@ HttpResponse EventLines(const EventPage& page, const EventFilter& filter, PodNam
       });
   {
     JsonObject tail(body);
-    tail.Raw("next", NextOf(page));
-    if (filter.back > 0) tail.Raw("older", OlderOf(page));
+    WriteMembers(tail, event_page_members::kTail, {page, filter});
   }
   body.push_back('\n');
   return {200, "OK", {{"Content-Type", "application/x-ndjson"}}, std::move(body)};
@@ -51,14 +94,8 @@ HttpResponse EventLines(const EventPage& page, const EventFilter& filter, PodNam
 
 std::string PageJson(const EventPage& page, const EventFilter& filter, PodNames& pods) {
   return ObjectText([&](JsonObject& json) {
-    {
-      JsonList events = json.List("events");
-      EachRow(
-          page, [&](const FlowMoved& moved) { AppendFlowMoved(events.Value(), moved, &pods); },
-          [&](const Event& event) { AppendEvent(events.Value(), event, &pods); });
-    }
-    json.Raw("next", NextOf(page));
-    if (filter.back > 0) json.Raw("older", OlderOf(page));
+    WriteMembers(json, event_page_members::kRows, {page, pods});
+    WriteMembers(json, event_page_members::kTail, {page, filter});
   });
 }
 
@@ -173,12 +210,29 @@ HttpResponse EventsApi::Follow(const std::string& from, const EventFilter& filte
   EachNews(place.value_or(news.to), news, pods_,
            [&](const NewsPlace& /*told*/, const std::string& json) { body += json + "\n"; });
   body += ObjectText([&](JsonObject& json) {
-            json.Raw("next", NewsPlaceJson(news.to));
-            json.Bool("more", news.more);
-            json.Bool("gap", news.is_behind);
+            WriteMembers(json, event_page_members::kNewsTail, {news.to, news.more, news.is_behind});
           }) +
           "\n";
   return {200, "OK", {{"Content-Type", "application/x-ndjson"}}, std::move(body)};
+}
+
+std::vector<JsonShape> EventPageShapes() {
+  using event_page_members::kNewsTail, event_page_members::kRows, event_page_members::kTail;
+  const auto one_of = [](std::string_view name, std::string_view text,
+                         std::vector<std::string> schemas) {
+    JsonShape shape{.name = name, .text = text, .members = {}};
+    shape.any_of = std::move(schemas);
+    return shape;
+  };
+  return {
+      {"EventPage", "", DocsOf(kRows, kTail)},
+      one_of("Row", "", {SchemaReference("Event"), SchemaReference("FlowMove")}),
+      one_of("EventLine",
+             "A line of lines=true; the last one says where the next page begins. The last four "
+             "members of an event come with answers=true.",
+             {SchemaOf({"", "", DocsOf(kTail)}), SchemaReference("FlowMove"),
+              SchemaOf(EventWithMessages()), SchemaOf({"", "", DocsOf(kNewsTail)})}),
+  };
 }
 
 }  // namespace recourse

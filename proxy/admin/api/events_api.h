@@ -6,11 +6,13 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "filters/ledger/ledger.h"
 #include "proxy/admin/api/event_feed.h"
 #include "proxy/admin/views/pod_names.h"
 #include "proxy/base/http/http_message.h"
+#include "proxy/base/json/json_shape.h"
 
 namespace recourse {
 
@@ -30,5 +32,8 @@ class EventsApi {
   PodNames pods_;
   EventFeed feed_;
 };
+
+// Of what GET /events answers.
+std::vector<JsonShape> EventPageShapes();
 
 }  // namespace recourse

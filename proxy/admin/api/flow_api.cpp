@@ -63,6 +63,34 @@ std::expected<OrderWord, HttpResponse> ReadReason(const HttpRequest& request, co
   return std::move(*word);
 }
 
+namespace flow_page_members {
+
+struct Shown {
+  const std::vector<FlowState>& flows;
+  PodNames& pods;
+  bool has_next;
+  std::size_t left;
+};
+constexpr auto kFlows =
+    member::Own({"flows", "FlowLine", "", false, /*is_list=*/true},
+                [](JsonObject& json, std::string_view name, const Shown& of) {
+                  json.Each(name, of.flows, [&](std::string& out, const FlowState& state) {
+                    AppendFlowLine(out, state, &of.pods);
+                  });
+                });
+constexpr JsonMember<Shown> kPage[] = {
+    kFlows,
+    member::Raw<[](const Shown& of) {
+      return of.has_next ? RowIdJson(of.flows.back().number) : "null";
+    }>("next", kCursorSchema, kNextText),
+};
+constexpr JsonMember<Shown> kClosed[] = {
+    kFlows,
+    member::Number<&Shown::left>("left", "So many more there are: ask once more"),
+};
+
+}  // namespace flow_page_members
+
 }  // namespace
 
 HttpResponse FlowApi::Handle(const AccessControl::Visit& visit, const HttpRequest& request) {
@@ -112,10 +140,8 @@ HttpResponse FlowApi::List(std::string_view query) {
   }
   flows.resize(std::min(flows.size(), most));
   return JsonAnswer(ObjectText([&](JsonObject& json) {
-    json.Each("flows", flows, [this](std::string& out, const FlowState& state) {
-      AppendFlowLine(out, state, &pods_);
-    });
-    json.Raw("next", over > 0 && !selection->all ? RowIdJson(flows.back().number) : "null");
+    const bool has_next = over > 0 && !selection->all;
+    WriteMembers(json, flow_page_members::kPage, {flows, pods_, has_next, 0});
   }));
 }
 
@@ -133,14 +159,15 @@ HttpResponse FlowApi::CloseStopped(std::string_view query, const HttpRequest& re
   const std::size_t most = static_cast<std::size_t>(selection->limit);
   const std::size_t left = flows->size() > most ? flows->size() - most : 0;
   flows->resize(flows->size() - left);
+  std::vector<FlowState> closed;
+  for (const FlowState& state : *flows) {
+    auto moved = parts_.flows.Act(
+        {.kind = FlowAction::Kind::kClose, .number = state.number, .reason = ReasonOf(*word)});
+    // Else somebody was first, or the next request tells what is wrong.
+    if (moved) closed.push_back(std::move(*moved));
+  }
   return JsonAnswer(ObjectText([&](JsonObject& json) {
-    json.Each("flows", *flows, [&](std::string& out, const FlowState& state) {
-      const auto closed = parts_.flows.Act(
-          {.kind = FlowAction::Kind::kClose, .number = state.number, .reason = ReasonOf(*word)});
-      // Else somebody was first, or the next request tells what is wrong.
-      if (closed) AppendFlowLine(out, *closed, &pods_);
-    });
-    json.Number("left", left);
+    WriteMembers(json, flow_page_members::kClosed, {closed, pods_, false, left});
   }));
 }
 
@@ -248,6 +275,11 @@ HttpResponse FlowApi::Do(FlowAction action, FlowState state) {
   const auto moved = parts_.flows.Act(action);
   if (!moved) return Problem(409, "Not done", moved.error());
   return Show(*moved, false);
+}
+
+std::vector<JsonShape> FlowPageShapes() {
+  return {{"FlowPage", "", DocsOf(flow_page_members::kPage)},
+          {"ClosedFlows", "", DocsOf(flow_page_members::kClosed)}};
 }
 
 }  // namespace recourse

@@ -51,4 +51,7 @@ class FlowApi {
   PodNames pods_;
 };
 
+// Of the lists that it answers.
+std::vector<JsonShape> FlowPageShapes();
+
 }  // namespace recourse

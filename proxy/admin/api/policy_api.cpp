@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <expected>
+#include <functional>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -10,7 +11,6 @@
 #include "policy/explain/explain.h"
 #include "policy/undo/undo_class.h"
 #include "proxy/admin/access/problem.h"
-#include "proxy/base/json/json_object.h"
 
 namespace recourse {
 namespace {
@@ -25,77 +25,156 @@ std::vector<std::string> NamesOf(const std::vector<SecretHeader>& secrets) {
   return names;
 }
 
-void AppendBackend(std::string& out, const Backend& backend) {
-  JsonObject json(out);
-  json.Text("name", backend.name);
-  json.Text("url", backend.scheme + "://" + backend.authority +
-                       (backend.has_endpoint() ? backend.endpoint : backend.base_path));
-  json.Texts("hosts", backend.hosts);
-  const RequestPlace& key_at = backend.key.at;
-  if (key_at.exists()) {
-    json.Text("key_header", key_at.is_field() ? key_at.name : key_at.AsSelector().text);
-  }
-  json.Text("protocol", NameOf(backend.protocol));
-  json.Texts("credentials", NamesOf(backend.secrets));
-  if (backend.timeout) json.Number("timeout_ms", backend.timeout->count());
-}
+namespace policy_members {
 
+using member::Number, member::Objects, member::Text, member::TextIfAny, member::Texts, member::Word;
+
+constexpr JsonMember<Backend> kBackend[] = {
+    Text<&Backend::name>("name"),
+    Text<[](const Backend& of) {
+      return of.scheme + "://" + of.authority + (of.has_endpoint() ? of.endpoint : of.base_path);
+    }>("url"),
+    Texts<&Backend::hosts>("hosts"),
+    Text<[](const Backend& of) -> std::optional<std::string> {
+      const RequestPlace& at = of.key.at;
+      if (!at.exists()) return std::nullopt;
+      return at.is_field() ? at.name : at.AsSelector().text;
+    }>("key_header")
+        .MayLack(),
+    Text<[](const Backend& of) { return NameOf(of.protocol); }>("protocol"),
+    Texts<[](const Backend& of) { return NamesOf(of.secrets); }>("credentials"),
+    Number<[](const Backend& of) {
+      return of.timeout.transform([](Millis timeout) { return timeout.count(); });
+    }>("timeout_ms")
+        .MayLack(),
+};
+
+struct OfTool {
+  const Policy& policy;
+  const Tool& tool;
+
+  const Backend& backend() const { return policy.backends[tool.backend]; }
+};
+template <auto kGet>
+constexpr auto kTo = [](const OfTool& of) -> decltype(auto) { return std::invoke(kGet, of.tool); };
+
+std::optional<std::string> UndoSource(const OfTool& of) {
+  return of.tool.undo.transform([](const auto& undo) { return undo.request.source; });
+}
+std::optional<std::string> SettleSource(const OfTool& of) {
+  return of.tool.settle.transform([](const auto& settle) { return settle.request.source; });
+}
 // What is said of a tool is what `explain` says of a call of it.
-void AppendTool(std::string& out, const Policy& policy, const Tool& tool) {
-  const Backend& backend = policy.backends[tool.backend];
-  JsonObject json(out);
-  json.Text("name", tool.name);
-  json.Text("effect", tool.effect == Effect::kRead ? "read" : "write");
-  json.Text("class", UndoClassName(UndoClassOf(tool)));
-  json.Text("backend", backend.name);
-  json.Texts("methods", tool.methods);
-  json.Texts("patterns", tool.patterns);
-  json.Texts("mcp_names", tool.mcp_names);
-  json.Texts("mutations", tool.mutations);
-  json.Texts("credentials", NamesOf(tool.secrets));
-  json.Number("line", tool.line);
-  if (const Flow* const flow = policy.FlowOf(tool)) json.Text("flow", flow->name);
-  if (tool.undo) json.Text("undo", tool.undo->request.source);
-  if (tool.settle) json.Text("settle", tool.settle->request.source);
-  json.TextIfAny("reason", tool.reason);
-  if (tool.approval) json.Texts("approval_by", tool.approval->by);
+auto RulesOf(const OfTool& of) {
   Explanation of_tool;
-  of_tool.backend = &backend;
-  of_tool.tool = &tool;
-  of_tool.effect = tool.effect;
-  json.Each("rules", Describe(policy, of_tool), [](std::string& to, const auto& line) {
-    if (line.first == "backend" || line.first == "why") return;
-    JsonList pair(to);
-    pair.Text(line.first);
-    pair.Text(line.second);
-  });
+  of_tool.backend = &of.backend();
+  of_tool.tool = &of.tool;
+  of_tool.effect = of.tool.effect;
+  auto rules = Describe(of.policy, of_tool);
+  std::erase_if(rules,
+                [](const auto& line) { return line.first == "backend" || line.first == "why"; });
+  return rules;
 }
 
-void AppendFlow(std::string& out, const Policy& policy, const Flow& flow) {
-  JsonObject json(out);
-  json.Text("name", flow.name);
-  json.Each("tools", flow.tools, [&](std::string& to, std::size_t tool) {
-    AppendJsonString(to, policy.tools[tool].name);
-  });
-  if (flow.ends_with) json.Text("ends_with", policy.tools[*flow.ends_with].name);
-  if (flow.canceled_by) json.Text("canceled_by", policy.tools[*flow.canceled_by].name);
-  if (flow.deadline) json.Number("deadline_ms", flow.deadline->count());
-}
+constexpr JsonMember<OfTool> kTool[] = {
+    Text<kTo<&Tool::name>>("name"),
+    Word<[](const OfTool& of) { return of.tool.effect == Effect::kRead ? "read" : "write"; }>(
+        "effect", "Effect"),
+    Word<[](const OfTool& of) { return UndoClassName(UndoClassOf(of.tool)); }>("class",
+                                                                               "UndoClass"),
+    Text<[](const OfTool& of) -> std::string_view { return of.backend().name; }>("backend"),
+    Texts<kTo<&Tool::methods>>("methods"),
+    Texts<kTo<&Tool::patterns>>("patterns"),
+    Texts<kTo<&Tool::mcp_names>>("mcp_names",
+                                 "Of a tool of an MCP server, in place of methods and patterns: "
+                                 "names, and globs such as read_*."),
+    Texts<kTo<&Tool::mutations>>("mutations",
+                                 "Of a tool of a GraphQL server, in place of methods and patterns: "
+                                 "fields of its mutations."),
+    Texts<[](const OfTool& of) { return NamesOf(of.tool.secrets); }>(
+        "credentials", "Fields that its requests carry from files."),
+    Number<kTo<&Tool::line>>("line"),
+    Text<[](const OfTool& of) {
+      const Flow* const flow = of.policy.FlowOf(of.tool);
+      return flow == nullptr ? std::nullopt : std::optional(flow->name);
+    }>("flow")
+        .MayLack(),
+    Text<UndoSource>("undo").MayLack(),
+    Text<SettleSource>("settle").MayLack(),
+    TextIfAny<kTo<&Tool::reason>>("reason"),
+    Texts<[](const OfTool& of) {
+      return of.tool.approval.transform([](const auto& approval) { return approval.by; });
+    }>("approval_by")
+        .MayLack(),
+    member::Pairs<RulesOf>("rules"),
+};
 
-struct AskedCall {
+struct OfFlow {
+  const Policy& policy;
+  const Flow& flow;
+};
+// The name of a tool that the flow may say.
+template <auto kGet>
+constexpr auto kToolNamed = [](const OfFlow& of) {
+  return std::invoke(kGet, of.flow).transform([&](std::size_t tool) {
+    return of.policy.tools[tool].name;
+  });
+};
+std::vector<std::string_view> ToolsOf(const OfFlow& of) {
+  std::vector<std::string_view> names;
+  for (const std::size_t tool : of.flow.tools) names.push_back(of.policy.tools[tool].name);
+  return names;
+}
+constexpr JsonMember<OfFlow> kFlow[] = {
+    Text<[](const OfFlow& of) -> std::string_view { return of.flow.name; }>("name"),
+    Texts<ToolsOf>("tools"),
+    Text<kToolNamed<&Flow::ends_with>>("ends_with").MayLack(),
+    Text<kToolNamed<&Flow::canceled_by>>("canceled_by").MayLack(),
+    Number<[](const OfFlow& of) {
+      return of.flow.deadline.transform([](Millis deadline) { return deadline.count(); });
+    }>("deadline_ms")
+        .MayLack(),
+};
+
+constexpr JsonMember<Policy> kPolicy[] = {
+    Text<&Policy::version>("version"),
+    Word<[](const Policy& of) { return of.mode == Mode::kObserve ? "observe" : "enforce"; }>(
+        "mode", R"({"type": "string", "enum": ["enforce", "observe"]})"),
+    Word<[](const Policy& of) { return NameOf(of.unlisted_reads); }>("unlisted_reads", "Unlisted"),
+    Word<[](const Policy& of) { return NameOf(of.unlisted_writes); }>("unlisted_writes",
+                                                                      "Unlisted"),
+    Number<[](const Policy& of) { return of.ledger.retention.count(); }>("retention_ms"),
+    Number<[](const Policy& of) { return of.ledger.tombstones.count(); }>("tombstones_ms"),
+    Objects<&Policy::backends, kBackend>("backends"),
+    Objects<[](const Policy& of) {
+      std::vector<OfTool> tools;
+      for (const Tool& tool : of.tools) tools.push_back({of, tool});
+      return tools;
+    },
+            kTool>("tools"),
+    Objects<[](const Policy& of) {
+      std::vector<OfFlow> flows;
+      for (const Flow& flow : of.flows) flows.push_back({of, flow});
+      return flows;
+    },
+            kFlow>("flows"),
+};
+
+}  // namespace policy_members
+struct AskedPolicyCall {
   std::string call;
   Headers headers;
   std::string body;
 };
 
-AskedCall ReadQuery(std::string_view query) {
-  AskedCall asked;
+AskedPolicyCall ReadQuery(std::string_view query) {
+  AskedPolicyCall asked;
   for (const auto& [name, value] : ParsePairs(query)) asked.call = value;
   return asked;
 }
 
-std::expected<AskedCall, std::string> ReadAskedCall(const std::string& body) {
-  AskedCall asked;
+std::expected<AskedPolicyCall, std::string> ReadAskedCall(const std::string& body) {
+  AskedPolicyCall asked;
   const auto json = ParseJson(body);
   if (!json || json->kind != Json::Kind::kObject) {
     return std::unexpected(
@@ -119,20 +198,11 @@ std::expected<AskedCall, std::string> ReadAskedCall(const std::string& body) {
 }  // namespace
 
 HttpResponse PolicyTools(const Policy& policy) {
-  return JsonAnswer(ObjectText([&](JsonObject& json) {
-    json.Text("version", policy.version);
-    json.Text("mode", policy.mode == Mode::kObserve ? "observe" : "enforce");
-    json.Text("unlisted_reads", NameOf(policy.unlisted_reads));
-    json.Text("unlisted_writes", NameOf(policy.unlisted_writes));
-    json.Number("retention_ms", policy.ledger.retention.count());
-    json.Number("tombstones_ms", policy.ledger.tombstones.count());
-    json.Each("backends", policy.backends, AppendBackend);
-    json.Each("tools", policy.tools,
-              [&](std::string& out, const Tool& tool) { AppendTool(out, policy, tool); });
-    json.Each("flows", policy.flows,
-              [&](std::string& out, const Flow& flow) { AppendFlow(out, policy, flow); });
-  }));
+  return JsonAnswer(
+      ObjectText([&](JsonObject& json) { WriteMembers(json, policy_members::kPolicy, policy); }));
 }
+
+JsonShape PolicyToolsShape() { return {"PolicyTools", "", DocsOf(policy_members::kPolicy)}; }
 
 HttpResponse PolicyExplain(const Policy& policy, const HttpRequest& request,
                            std::string_view query) {

@@ -1,31 +1,10 @@
 #include "proxy/admin/api/policy_view.h"
 
-#include "filters/ledger/model/row_id.h"
-#include "proxy/admin/views/event_view.h"
+#include "proxy/admin/views/member_kinds.h"
 #include "proxy/base/json/error_member.h"
-#include "proxy/base/json/json_object.h"
 
 namespace recourse {
 namespace {
-
-void AppendOrphan(std::string& out, const PolicyVersions::Orphan& orphan) {
-  JsonObject json(out);
-  json.Text("tool", orphan.open.tool);
-  json.Text("backend", orphan.open.backend);
-  json.Text("policy_version", orphan.open.policy_version);
-  json.Text("reason", NameOf(orphan.reason));
-  json.Number("operations", orphan.open.operations);
-  json.Raw("first_event", RowIdJson(orphan.open.first));
-  json.Bool("definition_kept", orphan.has_definition);
-}
-
-void WriteReload(JsonObject& json, const ReloadReport& report) {
-  json.Text("result", NameOf(report.result));
-  json.Text("version", report.version);
-  json.Text("trigger", report.trigger);
-  json.Text("time", Rfc3339Millis(report.wall_ms));
-  json.Texts("problems", report.problems);
-}
 
 // Why a policy was not taken; empty: it was.
 std::string DetailOf(const ReloadReport& report) {
@@ -35,30 +14,75 @@ std::string DetailOf(const ReloadReport& report) {
   return detail;
 }
 
+namespace policy_state_members {
+
+using Orphan = PolicyVersions::Orphan;
+constexpr JsonMember<Orphan> kOrphan[] = {
+    member::Text<[](const Orphan& of) -> std::string_view { return of.open.tool; }>("tool"),
+    member::Text<[](const Orphan& of) -> std::string_view { return of.open.backend; }>("backend"),
+    member::Text<[](const Orphan& of) -> std::string_view { return of.open.policy_version; }>(
+        "policy_version"),
+    member::Named<&Orphan::reason>(
+        "reason", R"({"type": "string", )"
+                  R"("enum": ["tool gone", "backend gone", "backend moved", "policy lost"]})"),
+    member::Number<[](const Orphan& of) { return of.open.operations; }>("operations"),
+    member::Id<[](const Orphan& of) { return of.open.first; }>("first_event"),
+    member::Bool<&Orphan::has_definition>("definition_kept"),
+};
+
+constexpr JsonMember<ReloadReport> kReload[] = {
+    member::Named<&ReloadReport::result>(
+        "result", R"({"type": "string", "enum": ["none", "reloaded", "unchanged", "refused"]})"),
+    member::Text<&ReloadReport::version>("version"),
+    member::Text<&ReloadReport::trigger>("trigger"),
+    member::Time<&ReloadReport::wall_ms>("time"),
+    member::Texts<&ReloadReport::problems>("problems", "FILE:LINE:COLUMN: what is wrong"),
+};
+
+constexpr JsonMember<ReloadReport> kReloadDetail[] = {
+    member::TextIfAny<DetailOf>("detail", "Of a refused one"),
+};
+
+constexpr JsonMember<PolicyReloader> kState[] = {
+    member::Text<[](const PolicyReloader& of) { return of.versions().Current()->version; }>(
+        "version"),
+    member::Text<&PolicyReloader::path>("path"),
+    member::Raw<[](const PolicyReloader& of) { return ToJson(of.last()); }>("last_reload",
+                                                                            "Reload"),
+    member::Texts<[](const PolicyReloader& of) { return of.versions().Held(); }>(
+        "older_versions_held"),
+    member::Objects<[](const PolicyReloader& of) { return of.versions().Orphans(); }, kOrphan>(
+        "orphaned"),
+};
+
+}  // namespace policy_state_members
 }  // namespace
 
 std::string ToJson(const ReloadReport& report) {
   return ObjectText([&](JsonObject& json) {
-    WriteReload(json, report);
-    json.TextIfAny("detail", DetailOf(report));
+    WriteMembers(json, policy_state_members::kReload, report);
+    WriteMembers(json, policy_state_members::kReloadDetail, report);
   });
 }
 
 std::string RefusedReloadJson(const ReloadReport& report) {
   return ObjectText([&](JsonObject& json) {
     AddBlankProblem(json, 422, "Not reloaded", DetailOf(report));
-    WriteReload(json, report);
+    WriteMembers(json, policy_state_members::kReload, report);
   });
 }
 
 std::string PolicyStateJson(const PolicyReloader& reloader) {
-  return ObjectText([&](JsonObject& json) {
-    json.Text("version", reloader.versions().Current()->version);
-    json.Text("path", reloader.path());
-    json.Raw("last_reload", ToJson(reloader.last()));
-    json.Texts("older_versions_held", reloader.versions().Held());
-    json.Each("orphaned", reloader.versions().Orphans(), AppendOrphan);
-  });
+  return ObjectText(
+      [&](JsonObject& json) { WriteMembers(json, policy_state_members::kState, reloader); });
+}
+
+std::vector<JsonShape> PolicyStateShapes() {
+  return {
+      {"ReloadFacts", "", DocsOf(policy_state_members::kReload), "", /*is_base=*/true},
+      {"Reload", "", DocsOf(policy_state_members::kReloadDetail), "ReloadFacts"},
+      {"Policy", "", DocsOf(policy_state_members::kState)},
+  };
 }
 
 }  // namespace recourse

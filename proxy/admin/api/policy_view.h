@@ -2,7 +2,9 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
+#include "proxy/base/json/json_shape.h"
 #include "proxy/reload/policy_reload.h"
 
 namespace recourse {
@@ -12,5 +14,6 @@ std::string ToJson(const ReloadReport& report);
 std::string RefusedReloadJson(const ReloadReport& report);
 // What is in force, what came of the last reload, and which open operations are orphaned.
 std::string PolicyStateJson(const PolicyReloader& reloader);
+std::vector<JsonShape> PolicyStateShapes();
 
 }  // namespace recourse

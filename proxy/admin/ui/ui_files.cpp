@@ -6,7 +6,6 @@
 
 #include "proxy/admin/access/admin_paths.h"
 #include "proxy/admin/access/problem.h"
-#include "proxy/admin/ui/openapi.h"
 #include "proxy/base/crypto/hash.h"
 
 namespace recourse {
@@ -44,7 +43,6 @@ void SetIfAbsent(HttpResponse& response, std::string_view name, std::string_view
 
 // Each has one address. Without a name: there is none.
 UiFile FileAt(std::string_view path) {
-  if (path == admin_paths::kOpenApi) return {admin_paths::kOpenApi, OpenApiDocument()};
   const std::string_view name =
       path == admin_paths::kUi ? kShell : admin_paths::PlaceIn(admin_paths::kUiFile, path);
   const auto files = EmbeddedUiFiles();
@@ -56,9 +54,11 @@ UiFile FileAt(std::string_view path) {
 
 HttpResponse ServeUiFile(const HttpRequest& request, std::string_view path) {
   const UiFile file = FileAt(path);
-  if (file.name.empty()) {
-    return Problem(404, "Not found", "the web UI has no such file; it begins at /");
-  }
+  if (!file.name.empty()) return ServeFile(request, file);
+  return Problem(404, "Not found", "the web UI has no such file; it begins at /");
+}
+
+HttpResponse ServeFile(const HttpRequest& request, const UiFile& file) {
   const std::string tag = "\"" + ToHex(Sha256(file.bytes)).substr(0, 32) + "\"";
   HttpResponse response{200,
                         "OK",

@@ -18,9 +18,10 @@ struct UiFile {
 std::span<const UiFile> EmbeddedUiFiles();
 inline constexpr std::string_view kOpenApiParts = "openapi_parts.json";
 
-// A GET of `/`, `/ui/NAME` or `/openapi.json`, for anybody: they hold nothing of what is
-// remembered. With an ETag, and 304 for whoever has the file already.
+// A GET of `/` or `/ui/NAME`, for anybody: they hold nothing of what is remembered.
 HttpResponse ServeUiFile(const HttpRequest& request, std::string_view path);
+// With an ETag, and 304 for whoever has the file already.
+HttpResponse ServeFile(const HttpRequest& request, const UiFile& file);
 
 // Says what a browser may do with any answer of the admin port, where it does not say so yet.
 void AddBrowserRules(HttpResponse& response);

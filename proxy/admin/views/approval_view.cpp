@@ -3,83 +3,154 @@
 #include "filters/ledger/model/row_id.h"
 #include "policy/template/template.h"
 #include "proxy/admin/views/body_diff.h"
-#include "proxy/admin/views/event_view.h"
+#include "proxy/admin/views/member_kinds.h"
 #include "proxy/admin/views/message_view.h"
-#include "proxy/base/crypto/hash.h"
 #include "proxy/exchange/poll_answer.h"
 
 namespace recourse {
 namespace {
 
-void WriteWholeBody(JsonObject& json, const std::string& body) {
-  json.Number("body_bytes", body.size());
-  json.Text("body_sha256", ToHex(Sha256(body)));
-  WriteBody(json, body);
-}
+namespace approval_members {
 
-void AppendChange(std::string& out, const BodyChange& change) {
-  JsonObject json(out);
-  json.Text("at", change.at);
-  json.Text("before", change.before);
-  json.Text("after", change.after);
-}
+using member::Body, member::CodedBody, member::Hash, member::Id, member::Named, member::Number,
+    member::Objects, member::Text, member::Texts, member::Time;
 
-void AppendEarlier(std::string& out, const Event& call) {
-  JsonObject json(out);
-  json.Raw("operation", RowIdJson(call.operation));
-  json.Text("time", Rfc3339Millis(call.wall_ms));
-  json.Text("phase", NameOf(call.phase));
-  json.Text("tool", call.tool);
-  json.Text("method", call.method);
-  json.Text("path", call.path);
-}
+constexpr std::string_view kNotShown = "(hidden)";
 
-void WriteRequest(JsonObject& json, const RenderedRequest* request) {
-  if (request == nullptr) {
-    json.Raw("request", "null");
-    return;
-  }
-  JsonObject message(json.Value("request"));
-  message.Text("method", request->method);
-  message.Text("target", ShownTarget(request->target, "(hidden)"));
-  WriteFields(message, request->headers, "(hidden)");
-  WriteWholeBody(message, request->body);
-}
+// What is told of an operation that waits, or was decided.
+struct Shown {
+  const Event& event;
+  std::string_view summary;
+};
+template <auto kGet>
+constexpr auto kOf = [](const Shown& of) -> decltype(auto) { return std::invoke(kGet, of.event); };
+template <auto kGet>
+constexpr auto kAsked =
+    [](const Shown& of) -> decltype(auto) { return std::invoke(kGet, *of.event.approval); };
 
-void WriteFacts(JsonObject& json, const Event& event, std::string_view summary) {
-  const ApprovalFacts& facts = *event.approval;
-  json.Raw("operation", RowIdJson(event.operation));
-  json.Raw("event", RowIdJson(event.id));
-  json.Text("status", ApprovalStatus(event.phase));
-  json.Text("phase", NameOf(event.phase));
-  json.Text("cause", NameOf(event.cause));
-  json.Text("detail", event.detail);
-  json.Text("tool", event.tool);
-  json.Text("backend", event.backend);
-  json.Text("method", event.method);
-  json.Text("path", event.path);
-  json.Text("caller", event.caller);
-  json.Text("trace_id", event.trace_id);
-  json.Text("flow", event.flow);
-  json.Text("policy_version", event.policy_version);
-  json.Text("summary", summary);
-  json.Text("why", facts.why);
-  json.Number("needs", facts.needed);
-  json.Number("approvals", CountApprovals(facts));
-  json.Texts("by", facts.by);
-  json.Text("asked", Rfc3339Millis(facts.asked_ms));
-  json.Text("expires", Rfc3339Millis(facts.asked_ms + facts.expires_ms));
-  json.Text("digest", ToHex(facts.digest));
-}
+constexpr JsonMember<Shown> kFacts[] = {
+    Id<kOf<&Event::operation>>("operation"),
+    Id<kOf<&Event::id>>("event", "Its newest row"),
+    Text<[](const Shown& of) { return ApprovalStatus(of.event.phase); }>(
+        "status", "",
+        R"({"type": "string", "enum": ["waiting", "approved", "running", "unknown", "finished", )"
+        R"("not_executed", "rejected", "expired", "compensated"]})"),
+    Named<kOf<&Event::phase>>("phase", "Phase"),
+    Named<kOf<&Event::cause>>("cause", "Cause"),
+    Text<kOf<&Event::detail>>("detail"),
+    Text<kOf<&Event::tool>>("tool"),
+    Text<kOf<&Event::backend>>("backend"),
+    Text<kOf<&Event::method>>("method"),
+    Text<kOf<&Event::path>>("path"),
+    Text<kOf<&Event::caller>>("caller"),
+    Text<kOf<&Event::trace_id>>("trace_id"),
+    Text<kOf<&Event::flow>>("flow"),
+    Text<kOf<&Event::policy_version>>("policy_version"),
+    Text<[](const Shown& of) { return of.summary; }>("summary",
+                                                     "What tells it apart; empty once decided"),
+    Text<kAsked<&ApprovalFacts::why>>("why"),
+    Number<kAsked<&ApprovalFacts::needed>>("needs", "How many approvals it takes"),
+    Number<kAsked<CountApprovals>>("approvals", "How many it has"),
+    Texts<kAsked<&ApprovalFacts::by>>("by", "Names and groups that may decide"),
+    Time<kAsked<&ApprovalFacts::asked_ms>>("asked"),
+    Time<[](const Shown& of) {
+      return of.event.approval->asked_ms + of.event.approval->expires_ms;
+    }>("expires"),
+    Hash<kAsked<&ApprovalFacts::digest>>(
+        "digest", "Of the request as it would be sent; an approval names it"),
+};
+constexpr JsonMember<Shown> kLine[] = {
+    Number<[](const Shown& of) {
+      return of.event.request ? std::optional(of.event.request->body.size()) : std::nullopt;
+    }>("body_bytes")
+        .MayLack(),
+};
 
+constexpr auto kSelf = [](const std::string& body) -> std::string_view { return body; };
+constexpr JsonMember<std::string> kWholeBody[] = {
+    Number<&std::string::size>("body_bytes"),
+    Hash<[](const std::string& body) { return Sha256(body); }>("body_sha256"),
+    Body<kSelf>(),
+    CodedBody<kSelf>(),
+};
+constexpr JsonMember<RenderedRequest> kRequest[] = {
+    Text<&RenderedRequest::method>("method"),
+    Text<[](const RenderedRequest& of) { return ShownTarget(of.target, kNotShown); }>("target"),
+    member::Fields<&RenderedRequest::headers, [](const RenderedRequest&) { return kNotShown; }>(),
+};
+constexpr JsonMember<std::string> kEdited[] = {
+    member::Raw<[](const std::string&) { return "true"; }>("edited", R"({"const": true})"),
+};
+constexpr JsonMember<BodyChange> kChange[] = {
+    Text<&BodyChange::at>("at"),
+    Text<&BodyChange::before>("before"),
+    Text<&BodyChange::after>("after"),
+};
+constexpr JsonMember<Event> kEarlier[] = {
+    Id<&Event::operation>("operation"),     Time<&Event::wall_ms>("time"),
+    Named<&Event::phase>("phase", "Phase"), Text<&Event::tool>("tool"),
+    Text<&Event::method>("method"),         Text<&Event::path>("path"),
+};
+
+// What else is told of one operation.
+struct Whole {
+  const Event& event;
+  const RenderedRequest* request;
+  const std::string* original_body;
+  const std::vector<std::string>& credentials;
+  const std::vector<Event>& earlier;
+
+  bool is_edited() const { return original_body != nullptr && request != nullptr; }
+};
+constexpr JsonMember<Whole> kWhole[] = {
+    member::Own({"request",
+                 R"({"anyOf": [{"$ref": "#/components/schemas/ApprovalRequest"}, )"
+                 R"({"type": "null"}]})",
+                 "null: it is no longer kept"},
+                [](JsonObject& json, std::string_view name, const Whole& of) {
+                  if (of.request == nullptr) return json.Raw(name, "null");
+                  JsonObject message = json.Object(name);
+                  WriteMembers(message, kRequest, *of.request);
+                  WriteMembers(message, kWholeBody, of.request->body);
+                }),
+    member::Own({.name = "original",
+                 .schema = "",
+                 .text = "The body before an edit",
+                 .may_lack = true,
+                 .made = [] { return SchemaOf({{}, {}, DocsOf(kEdited, kWholeBody)}); }},
+                [](JsonObject& json, std::string_view name, const Whole& of) {
+                  if (!of.is_edited()) return;
+                  JsonObject original = json.Object(name);
+                  WriteMembers(original, kEdited, *of.original_body);
+                  WriteMembers(original, kWholeBody, *of.original_body);
+                }),
+    Objects<[](const Whole& of) {
+      return of.is_edited() ? std::optional(ChangesBetween(*of.original_body, of.request->body))
+                            : std::nullopt;
+    },
+            kChange>("changes")
+        .MayLack(),
+    Texts<[](const Whole& of) -> const auto& { return of.credentials; }>(
+        "credentials",
+        "Fields that the policy's own values, from mounted files, replace when it is sent"),
+    member::Own({"decisions", "ApprovalDecision", "", false, /*is_list=*/true},
+                [](JsonObject& json, std::string_view name, const Whole& of) {
+                  json.Each(name, of.event.approval->decisions, AppendDecision);
+                }),
+    Objects<[](const Whole& of) -> const auto& { return of.earlier; }, kEarlier>(
+        "earlier", "", "What else its caller did lately"),
+};
+
+}  // namespace approval_members
 }  // namespace
 
 void AppendApprovalLine(std::string& out, const Event& event, std::string_view summary,
                         PodNames& pods) {
   JsonObject json(out);
-  WriteFacts(json, event, summary);
+  const approval_members::Shown shown{event, summary};
+  WriteMembers(json, approval_members::kFacts, shown);
   pods.Write(json, event.id);
-  if (event.request) json.Number("body_bytes", event.request->body.size());
+  WriteMembers(json, approval_members::kLine, shown);
 }
 
 std::string ApprovalJson(const Event& event, std::string_view summary,
@@ -87,21 +158,20 @@ std::string ApprovalJson(const Event& event, std::string_view summary,
                          const std::vector<std::string>& credentials,
                          const std::vector<Event>& earlier, PodNames& pods) {
   return ObjectText([&](JsonObject& json) {
-    WriteFacts(json, event, summary);
+    WriteMembers(json, approval_members::kFacts, {event, summary});
     pods.Write(json, event.id);
-    WriteRequest(json, request);
-    if (original_body != nullptr && request != nullptr) {
-      {
-        JsonObject original(json.Value("original"));
-        original.Bool("edited", true);
-        WriteWholeBody(original, *original_body);
-      }
-      json.Each("changes", ChangesBetween(*original_body, request->body), AppendChange);
-    }
-    json.Texts("credentials", credentials);
-    json.Each("decisions", event.approval->decisions, AppendDecision);
-    json.Each("earlier", earlier, AppendEarlier);
+    WriteMembers(json, approval_members::kWhole,
+                 {event, request, original_body, credentials, earlier});
   });
+}
+
+std::vector<JsonShape> ApprovalShapes() {
+  return {
+      {"ApprovalFacts", "", DocsOf(approval_members::kFacts, kPodMembers), "", /*is_base=*/true},
+      {"ApprovalLine", "", DocsOf(approval_members::kLine), "ApprovalFacts"},
+      {"Approval", "", DocsOf(approval_members::kWhole), "ApprovalFacts"},
+      {"ApprovalRequest", "", DocsOf(approval_members::kRequest, approval_members::kWholeBody)},
+  };
 }
 
 }  // namespace recourse

@@ -8,6 +8,7 @@
 
 #include "filters/ledger/ledger.h"
 #include "proxy/admin/views/pod_names.h"
+#include "proxy/base/json/json_shape.h"
 
 namespace recourse {
 
@@ -24,5 +25,6 @@ std::string ApprovalJson(const Event& event, std::string_view summary,
                          const RenderedRequest* request, const std::string* original_body,
                          const std::vector<std::string>& credentials,
                          const std::vector<Event>& earlier, PodNames& pods);
+std::vector<JsonShape> ApprovalShapes();
 
 }  // namespace recourse

@@ -7,6 +7,7 @@
 #include "filters/ledger/rows/row_codec.h"
 #include "policy/template/own_terms.h"
 #include "policy/undo/undo_class.h"
+#include "proxy/admin/views/member_kinds.h"
 #include "proxy/admin/views/message_view.h"
 
 namespace recourse {
@@ -17,13 +18,14 @@ constexpr std::string_view kHidden = "[credential]";
 void WriteRequest(JsonObject& json, std::string_view name,
                   const std::optional<RenderedRequest>& request) {
   if (!request) return;
-  JsonObject message(json.Value(name));
-  message.Text("method", request->method);
-  message.Text("target", ShownTarget(request->target, kHidden));
   Headers fields = request->headers;
   DropTerms(fields);
-  WriteFields(message, fields, kHidden);
-  WriteBody(message, request->body);
+  WriteMessage(json, name,
+               {.method = request->method,
+                .target = ShownTarget(request->target, kHidden),
+                .headers = fields,
+                .body = request->body,
+                .hidden = kHidden});
 }
 
 std::string_view NameOf(ApprovalDecision::Kind kind) {
@@ -38,42 +40,155 @@ std::string_view NameOf(ApprovalDecision::Kind kind) {
   return "";
 }
 
-void WriteEvent(JsonObject& json, const Event& event) {
-  json.Raw("event_id", RowIdJson(event.id));
-  json.Raw("operation", RowIdJson(event.operation));
-  json.Text("idempotency_key", ToHex(event.key));
-  json.Text("tool", event.tool);
-  json.Text("backend", event.backend);
-  if (event.undo_class != UndoClass::kRead) json.Text("class", UndoClassName(event.undo_class));
-  json.Text("args_hash", ToHex(event.args_hash));
-  json.Text("status", NameOf(event.status()));
-  json.Text("phase", NameOf(event.phase));
-  json.Number("attempt", event.attempt);
-  json.Text("external_ref", event.external_ref);
-  json.Text("trace_id", event.trace_id);
-  json.Text("flow", event.flow);
-  json.Text("flow_name", event.flow_name);
-  json.Raw("undoes", RowIdJson(event.undoes));
-  json.Text("caller", event.caller);
-  json.Text("policy_version", event.policy_version);
-  json.Number("epoch", event.epoch);
-  json.Text("time", Rfc3339Millis(event.wall_ms));
-  json.Text("cause", NameOf(event.cause));
-  json.Text("method", event.method);
-  json.Text("path", event.path);
-  json.Number("http_status", event.http_status);
-  json.Bool("undo", event.undo.has_value());
-  json.Text("detail", event.detail);
-  if (event.verdict != ObserveVerdict::kNone) {
-    json.Text("verdict", NameOf(event.verdict));
-    json.Raw("related", RowIdJson(event.related));
-  }
-  if (event.approval && !event.approval->decisions.empty()) {
-    json.Each("decisions", event.approval->decisions, AppendDecision);
-    json.Text("policy_digest", ToHex(event.approval->policy));
-  }
-}
+bool IsDecided(const Event& event) { return event.approval && !event.approval->decisions.empty(); }
 
+namespace event_members {
+
+using member::Bool, member::Hash, member::Id, member::Named, member::Number, member::Text,
+    member::TextIfAny, member::Time, member::Word;
+
+constexpr JsonMember<ApprovalDecision> kDecision[] = {
+    Word<[](const ApprovalDecision& of) { return NameOf(of.kind); }>(
+        "decision", R"({"type": "string", "enum": ["approved", "edited", "rejected"]})"),
+    Text<&ApprovalDecision::who>("who"),
+    Text<&ApprovalDecision::reason>("reason"),
+    Time<&ApprovalDecision::wall_ms>("time"),
+    Hash<&ApprovalDecision::digest>("digest"),
+    Bool<[](const ApprovalDecision& of) { return !of.is_late && !of.is_void; }>("counts"),
+    Bool<&ApprovalDecision::is_late>("late"),
+};
+
+constexpr JsonMember<Event> kEvent[] = {
+    Id<&Event::id>("event_id"),
+    Id<&Event::operation>("operation", "The first event of its operation"),
+    Hash<&Event::key>("idempotency_key"),
+    Text<&Event::tool>("tool"),
+    Text<&Event::backend>("backend"),
+    TextIfAny<[](const Event& event) {
+      return event.undo_class != UndoClass::kRead ? UndoClassName(event.undo_class)
+                                                  : std::string_view();
+    }>("class", "", "UndoClass"),
+    Hash<&Event::args_hash>("args_hash"),
+    Named<&Event::status>("status", "Status"),
+    Named<&Event::phase>("phase", "Phase"),
+    Number<&Event::attempt>("attempt"),
+    Text<&Event::external_ref>("external_ref"),
+    Text<&Event::trace_id>("trace_id"),
+    Text<&Event::flow>("flow"),
+    Text<&Event::flow_name>("flow_name"),
+    Id<&Event::undoes>("undoes", "The operation that it undoes; 0: none"),
+    Text<&Event::caller>("caller"),
+    Text<&Event::policy_version>("policy_version"),
+    Number<&Event::epoch>("epoch"),
+    Time<&Event::wall_ms>("time"),
+    Named<&Event::cause>("cause", "Cause"),
+    Text<&Event::method>("method", "tools/call: of an MCP tool, whose name is `path`"),
+    Text<&Event::path>("path"),
+    Number<&Event::http_status>("http_status", "0: none"),
+    Bool<[](const Event& event) { return event.undo.has_value(); }>(
+        "undo", "An undo request was rendered for it"),
+    Text<&Event::detail>("detail"),
+    TextIfAny<[](const Event& event) {
+      return event.verdict != ObserveVerdict::kNone ? NameOf(event.verdict) : std::string_view();
+    }>("verdict", "", "Verdict"),
+    Id<[](const Event& event) {
+      return event.verdict != ObserveVerdict::kNone ? std::optional(event.related) : std::nullopt;
+    }>("related")
+        .MayLack(),
+    member::Own({"decisions", "ApprovalDecision", "Of humans, if it needed any; not in lists",
+                 /*may_lack=*/true, /*is_list=*/true},
+                [](JsonObject& json, std::string_view name, const Event& event) {
+                  if (IsDecided(event)) json.Each(name, event.approval->decisions, AppendDecision);
+                }),
+    Hash<[](const Event& event) {
+      return IsDecided(event) ? std::optional(event.approval->policy) : std::nullopt;
+    }>("policy_digest", "Of the policy that they decided under")
+        .MayLack(),
+};
+
+// Their messages are `KeptMessage`.
+using Kept = std::optional<RenderedRequest>;
+template <Kept Event::* kRequest>
+constexpr auto KeptRequest(std::string_view name) {
+  return member::Own({name, "KeptMessage", "", /*may_lack=*/true},
+                     [](JsonObject& json, std::string_view as, const Event& event) {
+                       WriteRequest(json, as, event.*kRequest);
+                     });
+}
+constexpr JsonMember<Event> kKept[] = {
+    member::Own({"answer", "KeptMessage", "", /*may_lack=*/true},
+                [](JsonObject& json, std::string_view name, const Event& event) {
+                  if (event.answer_kept) WriteResponse(json, name, event.answer, kHidden);
+                }),
+    KeptRequest<&Event::request>("request"),
+    member::Raw<[](const Event& event) {
+      return event.request_left_out ? std::optional("true") : std::nullopt;
+    }>("request_left_out", R"({"const": true})")
+        .MayLack(),
+    KeptRequest<&Event::settle>("settle_request"),
+    KeptRequest<&Event::task>("task_request"),
+    KeptRequest<&Event::undo>("undo_request"),
+};
+
+constexpr JsonMember<FlowMoved> kFlowMove[] = {
+    Id<&FlowMoved::id>("event_id"),
+    member::Raw<[](const FlowMoved&) { return R"("flow")"; }>("kind", R"({"const": "flow"})"),
+    Id<&FlowMoved::number>("flow_number"),
+    Text<&FlowMoved::flow>("flow"),
+    Text<&FlowMoved::flow_name>("flow_name"),
+    Text<&FlowMoved::caller>("caller"),
+    Named<&FlowMoved::phase>("phase", "FlowPhase"),
+    Named<&FlowMoved::cause>("cause", "FlowCause"),
+    Text<&FlowMoved::reason>("reason"),
+    Number<&FlowMoved::steps>("steps"),
+    Number<&FlowMoved::undone>("undone"),
+    Text<&FlowMoved::policy_version>("policy_version"),
+    Time<&FlowMoved::wall_ms>("time"),
+};
+
+constexpr JsonMember<VerifyReport> kVerified[] = {
+    Bool<&VerifyReport::ok>("ok"),
+    Id<&VerifyReport::first_id>("first_id"),
+    Text<&VerifyReport::base>("base"),
+    Number<&VerifyReport::rows>("rows"),
+    Id<&VerifyReport::last_id>("last_id"),
+    Text<&VerifyReport::head>("head"),
+    Text<&VerifyReport::problem>("problem"),
+    Id<[](const VerifyReport& of) { return of.ok ? std::nullopt : std::optional(of.bad_row); }>(
+        "bad_row")
+        .MayLack(),
+    Text<[](const VerifyReport& of) { return of.ok ? std::nullopt : std::optional(of.check); }>(
+        "check")
+        .MayLack(),
+};
+
+constexpr JsonMember<LedgerStats> kLedger[] = {
+    Bool<&LedgerStats::latched>("latched", "A commit failed: writes are refused until a restart"),
+    Bool<&LedgerStats::is_full>("full"),
+    Bool<&LedgerStats::is_index_failing>("index_failing",
+                                         "The key index cannot be written and grows in memory"),
+    Bool<&LedgerStats::restored>("restored", "A restore from a backup is not accepted yet"),
+    TextIfAny<&LedgerStats::not_opened>("not_opened", "Why nothing is recorded; observe mode only"),
+    Id<&LedgerStats::first_id>("first_id"),
+    Id<&LedgerStats::last_id>("last_id"),
+    Number<&LedgerStats::rows>("rows"),
+    Number<&LedgerStats::operations>("operations"),
+    Number<&LedgerStats::running>("running"),
+    Number<&LedgerStats::uncertain>("uncertain"),
+    Number<&LedgerStats::tombstones>("tombstones"),
+    Number<&LedgerStats::locked_carried>("locked_carried"),
+    Number<&LedgerStats::used_bytes>("used_bytes"),
+    Number<&LedgerStats::free_bytes>("free_bytes"),
+    Number<&LedgerStats::reserve_bytes>("reserve_bytes"),
+    Number<&LedgerStats::map_bytes>("size_limit_bytes"),
+    Hash<&LedgerStats::identity>("identity", "", kTextSchema),
+    Hash<&LedgerStats::head>("head"),
+    Number<[](const LedgerStats&) { return kRowFormatVersion; }>("row_format"),
+    Number<[](const LedgerStats& of) { return of.oldest_row_ms / 1000; }>("oldest_row_s"),
+    Number<[](const LedgerStats& of) { return of.retention_lag_ms / 1000; }>("retention_lag_s"),
+};
+
+}  // namespace event_members
 }  // namespace
 
 std::string Rfc3339Millis(std::int64_t unix_millis) {
@@ -83,48 +198,25 @@ std::string Rfc3339Millis(std::int64_t unix_millis) {
 
 void AppendDecision(std::string& out, const ApprovalDecision& decision) {
   JsonObject json(out);
-  json.Text("decision", NameOf(decision.kind));
-  json.Text("who", decision.who);
-  json.Text("reason", decision.reason);
-  json.Text("time", Rfc3339Millis(decision.wall_ms));
-  json.Text("digest", ToHex(decision.digest));
-  json.Bool("counts", !decision.is_late && !decision.is_void);
-  json.Bool("late", decision.is_late);
+  WriteMembers(json, event_members::kDecision, decision);
 }
 
 void AppendEvent(std::string& out, const Event& event, PodNames* pods) {
   JsonObject json(out);
-  WriteEvent(json, event);
+  WriteMembers(json, event_members::kEvent, event);
   if (pods != nullptr) pods->Write(json, event.id);
 }
 
 void AppendEventWithAnswer(std::string& out, const Event& event, PodNames* pods) {
   JsonObject json(out);
-  WriteEvent(json, event);
+  WriteMembers(json, event_members::kEvent, event);
   if (pods != nullptr) pods->Write(json, event.id);
-  if (event.answer_kept) WriteResponse(json, "answer", event.answer, kHidden);
-  WriteRequest(json, "request", event.request);
-  if (event.request_left_out) json.Bool("request_left_out", true);
-  WriteRequest(json, "settle_request", event.settle);
-  WriteRequest(json, "task_request", event.task);
-  WriteRequest(json, "undo_request", event.undo);
+  WriteMembers(json, event_members::kKept, event);
 }
 
 void AppendFlowMoved(std::string& out, const FlowMoved& moved, PodNames* pods) {
   JsonObject json(out);
-  json.Raw("event_id", RowIdJson(moved.id));
-  json.Text("kind", "flow");
-  json.Raw("flow_number", RowIdJson(moved.number));
-  json.Text("flow", moved.flow);
-  json.Text("flow_name", moved.flow_name);
-  json.Text("caller", moved.caller);
-  json.Text("phase", NameOf(moved.phase));
-  json.Text("cause", NameOf(moved.cause));
-  json.Text("reason", moved.reason);
-  json.Number("steps", moved.steps);
-  json.Number("undone", moved.undone);
-  json.Text("policy_version", moved.policy_version);
-  json.Text("time", Rfc3339Millis(moved.wall_ms));
+  WriteMembers(json, event_members::kFlowMove, moved);
   if (pods != nullptr) pods->Write(json, moved.id);
 }
 
@@ -139,46 +231,27 @@ std::string NextOf(const EventPage& page) {
 }
 
 std::string ToJson(const VerifyReport& report) {
-  return ObjectText([&](JsonObject& json) {
-    json.Bool("ok", report.ok);
-    json.Raw("first_id", RowIdJson(report.first_id));
-    json.Text("base", report.base);
-    json.Number("rows", report.rows);
-    json.Raw("last_id", RowIdJson(report.last_id));
-    json.Text("head", report.head);
-    json.Text("problem", report.problem);
-    if (!report.ok) {
-      json.Raw("bad_row", RowIdJson(report.bad_row));
-      json.Text("check", report.check);
-    }
-  });
+  return ObjectText(
+      [&](JsonObject& json) { WriteMembers(json, event_members::kVerified, report); });
 }
 
 std::string ToJson(const LedgerStats& stats) {
-  return ObjectText([&](JsonObject& json) {
-    json.Bool("latched", stats.latched);
-    json.Bool("full", stats.is_full);
-    json.Bool("index_failing", stats.is_index_failing);
-    json.Bool("restored", stats.restored);
-    json.TextIfAny("not_opened", stats.not_opened);
-    json.Raw("first_id", RowIdJson(stats.first_id));
-    json.Raw("last_id", RowIdJson(stats.last_id));
-    json.Number("rows", stats.rows);
-    json.Number("operations", stats.operations);
-    json.Number("running", stats.running);
-    json.Number("uncertain", stats.uncertain);
-    json.Number("tombstones", stats.tombstones);
-    json.Number("locked_carried", stats.locked_carried);
-    json.Number("used_bytes", stats.used_bytes);
-    json.Number("free_bytes", stats.free_bytes);
-    json.Number("reserve_bytes", stats.reserve_bytes);
-    json.Number("size_limit_bytes", stats.map_bytes);
-    json.Text("identity", ToHex(stats.identity));
-    json.Text("head", ToHex(stats.head));
-    json.Number("row_format", kRowFormatVersion);
-    json.Number("oldest_row_s", stats.oldest_row_ms / 1000);
-    json.Number("retention_lag_s", stats.retention_lag_ms / 1000);
-  });
+  return ObjectText([&](JsonObject& json) { WriteMembers(json, event_members::kLedger, stats); });
+}
+
+JsonShape EventWithMessages() { return {"", "", DocsOf(event_members::kKept), "EventFacts"}; }
+
+std::vector<JsonShape> EventShapes() {
+  return {
+      {"EventFacts", "One row of the log. `verdict` and `related` are there in observe mode.",
+       DocsOf(event_members::kEvent, kPodMembers), "", /*is_base=*/true},
+      {"Event", "", {}, "EventFacts"},
+      {"FlowMove", "A row of the log that says what became of a flow.",
+       DocsOf(event_members::kFlowMove, kPodMembers)},
+      {"ApprovalDecision", "", DocsOf(event_members::kDecision)},
+      {"Ledger", "", DocsOf(event_members::kLedger)},
+      {"Verified", "", DocsOf(event_members::kVerified)},
+  };
 }
 
 }  // namespace recourse

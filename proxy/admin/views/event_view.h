@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "filters/ledger/ledger.h"
 #include "proxy/admin/views/pod_names.h"
+#include "proxy/base/json/json_shape.h"
 
 namespace recourse {
 
@@ -40,5 +42,9 @@ void EachRow(const EventPage& page, auto show_flow, auto show_event) {
 std::string NextOf(const EventPage& page);
 std::string ToJson(const VerifyReport& report);
 std::string ToJson(const LedgerStats& stats);
+
+// What openapi.json says of these objects, of an event with what was kept without a name.
+std::vector<JsonShape> EventShapes();
+JsonShape EventWithMessages();
 
 }  // namespace recourse

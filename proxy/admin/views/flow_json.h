@@ -2,9 +2,11 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "proxy/admin/views/flow_view.h"
 #include "proxy/admin/views/pod_names.h"
+#include "proxy/base/json/json_shape.h"
 
 namespace recourse {
 
@@ -17,5 +19,6 @@ void AppendFlowLine(std::string& out, const FlowState& state, PodNames* pods = n
 std::string FlowJson(const FlowView& view, PodNames& pods);
 // What undoing it would send and do, in order.
 std::string PreviewJson(const FlowView& view);
+std::vector<JsonShape> FlowShapes();
 
 }  // namespace recourse

@@ -4,12 +4,28 @@
 
 #include "policy/model/principal.h"
 #include "proxy/base/crypto/hash.h"
-#include "proxy/base/json/json_object.h"
 
 namespace recourse {
+namespace {
 
-void WriteFields(JsonObject& json, const Headers& headers, std::string_view hidden) {
-  json.Each("headers", headers, [hidden](std::string& out, const Header& field) {
+namespace message_members {
+
+constexpr JsonMember<KeptMessage> kMessage[] = {
+    member::Text<&KeptMessage::method>("method").MayLack(),
+    member::Text<&KeptMessage::target>("target").MayLack(),
+    member::Number<&KeptMessage::status>("status").MayLack(),
+    member::Fields<[](const KeptMessage& of) -> const Headers& { return of.headers; },
+                   &KeptMessage::hidden>(),
+    member::Body<&KeptMessage::body>(),
+    member::CodedBody<&KeptMessage::body>(),
+};
+
+}  // namespace message_members
+}  // namespace
+
+void WriteFields(JsonObject& json, std::string_view name, const Headers& headers,
+                 std::string_view hidden) {
+  json.Each(name, headers, [hidden](std::string& out, const Header& field) {
     JsonList pair(out);
     pair.Text(field.first);
     const bool is_hidden = IsCredentialField(field.first) || IsPrincipalField(field.first) ||
@@ -37,20 +53,21 @@ std::string ShownTarget(std::string_view target, std::string_view hidden) {
   return shown;
 }
 
-void WriteBody(JsonObject& json, std::string_view body) {
-  if (IsUtf8(body)) {
-    json.Text("body", body);
-  } else {
-    json.Text("body_base64", ToBase64(body));
-  }
+void WriteMessage(JsonObject& json, std::string_view name, const KeptMessage& message) {
+  JsonObject object = json.Object(name);
+  WriteMembers(object, message_members::kMessage, message);
 }
 
 void WriteResponse(JsonObject& json, std::string_view name, const HttpResponse& answer,
                    std::string_view hidden) {
-  JsonObject message(json.Value(name));
-  message.Number("status", answer.status);
-  WriteFields(message, answer.headers, hidden);
-  WriteBody(message, answer.body);
+  WriteMessage(
+      json, name,
+      {.status = answer.status, .headers = answer.headers, .body = answer.body, .hidden = hidden});
+}
+
+std::vector<JsonShape> MessageShapes() {
+  return {{"KeptMessage", "`body_base64` where the body is no UTF-8.",
+           DocsOf(message_members::kMessage)}};
 }
 
 }  // namespace recourse

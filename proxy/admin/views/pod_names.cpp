@@ -5,8 +5,7 @@ namespace recourse {
 void PodNames::Write(JsonObject& json, std::uint64_t row) {
   if (shared_ == nullptr) return;
   const std::uint64_t stream = UnpackRowId(row).stream;
-  json.Number("stream", stream);
-  json.Text("pod", Of(stream));
+  WriteMembers(json, kPodMembers, {stream, Of(stream)});
 }
 
 std::string PodNames::Of(std::uint64_t stream) {

@@ -11,9 +11,21 @@
 #include "filters/ledger/ledger.h"
 #include "filters/ledger/model/row_id.h"
 #include "filters/ledger/shared_view.h"
-#include "proxy/base/json/json_object.h"
+#include "proxy/base/json/json_shape.h"
 
 namespace recourse {
+
+// Who wrote a row.
+struct RowPod {
+  std::uint64_t stream = 0;
+  std::string pod;
+};
+inline constexpr JsonMember<RowPod> kPodMembers[] = {
+    member::Number<&RowPod::stream>("stream",
+                                    "Of a shared ledger: which start of a process wrote it")
+        .MayLack(),
+    member::Text<&RowPod::pod>("pod", "Of a shared ledger: where that ran").MayLack(),
+};
 
 class PodNames {
  public:
@@ -22,7 +34,7 @@ class PodNames {
 
   // Whether there are pods to tell apart.
   bool is_shared() const { return shared_ != nullptr; }
-  // Adds `stream` and `pod` of that row; nothing where the ledger is of one process.
+  // Adds the members of who wrote that row; nothing where the ledger is of one process.
   void Write(JsonObject& json, std::uint64_t row);
   // Of a row: whether that pod wrote it.
   std::function<bool(std::uint64_t row)> AreOf(std::string pod) {

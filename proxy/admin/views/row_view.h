@@ -2,14 +2,15 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "filters/ledger/queries/audit.h"
+#include "proxy/base/json/json_shape.h"
 
 namespace recourse {
 
-// {"number", "kind", "time", "epoch", "prev", "hash", "row"} and, of an event, a flow's move, a
-// policy and an order, a member of that name; `row` is base64, `hash` its SHA-256, `prev` that of
-// the row before.
+// A ChainRow of openapi.json.
 void AppendRowLine(std::string& out, const LoggedRow& row);
+std::vector<JsonShape> RowShapes();
 
 }  // namespace recourse

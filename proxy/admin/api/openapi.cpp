@@ -1,14 +1,29 @@
-#include "proxy/admin/ui/openapi.h"
+#include "proxy/admin/api/openapi.h"
 
 #include <algorithm>
 #include <array>
 #include <utility>
 #include <vector>
 
+#include "policy/explain/explain.h"
+#include "proxy/admin/access/access_control.h"
 #include "proxy/admin/access/endpoints.h"
+#include "proxy/admin/api/activity_api.h"
+#include "proxy/admin/api/approval_api.h"
+#include "proxy/admin/api/events_api.h"
+#include "proxy/admin/api/flow_api.h"
+#include "proxy/admin/api/policy_api.h"
+#include "proxy/admin/api/policy_view.h"
+#include "proxy/admin/api/process_json.h"
 #include "proxy/admin/ui/ui_files.h"
+#include "proxy/admin/views/approval_view.h"
+#include "proxy/admin/views/event_view.h"
+#include "proxy/admin/views/flow_json.h"
+#include "proxy/admin/views/message_view.h"
+#include "proxy/admin/views/row_view.h"
 #include "proxy/base/json/json_object.h"
 #include "proxy/base/json/json_span.h"
+#include "proxy/report/report_text.h"
 
 namespace recourse {
 namespace {
@@ -164,6 +179,22 @@ void WritePaths(JsonObject& json) {
   }
 }
 
+// The words and what is taken, then what is written.
+void WriteSchemas(JsonObject& components, std::string_view words) {
+  std::string schemas(words);
+  AppendMembers(schemas, [](JsonObject& json) {
+    for (const auto& shapes :
+         {EventShapes(), MessageShapes(), RowShapes(), FlowShapes(), ApprovalShapes(),
+          EventPageShapes(), FlowPageShapes(), PolicyStateShapes(), ProcessShapes(),
+          std::vector{FlowCountsShape(), OperationPageShape(), ApprovalPageShape(),
+                      StreamMessageShape(), PolicyToolsShape(), ExplanationShape(), ReportShape(),
+                      SessionShape()}}) {
+      for (const JsonShape& shape : shapes) json.Raw(shape.name, SchemaOf(shape));
+    }
+  });
+  components.Raw("schemas", schemas);
+}
+
 std::string Document() {
   const auto files = EmbeddedUiFiles();
   const auto parts = std::ranges::find(files, kOpenApiParts, &UiFile::name);
@@ -178,7 +209,10 @@ std::string Document() {
     json.Raw("info", info);
     json.Raw("servers", part("/servers"));
     WritePaths(json);
-    json.Raw("components", part("/components"));
+    JsonObject components = json.Object("components");
+    components.Raw("securitySchemes", part("/components/securitySchemes"));
+    components.Raw("responses", part("/components/responses"));
+    WriteSchemas(components, part("/components/schemas"));
   });
 }
 

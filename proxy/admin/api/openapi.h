@@ -5,7 +5,8 @@
 
 namespace recourse {
 
-// Made of the table of endpoints and of proxy/admin/openapi_parts.json, which has the schemas.
+// Made of the table of endpoints, of the tables of what is written, and of
+// proxy/admin/openapi_parts.json, which has the words and what is taken.
 const std::string& OpenApiDocument();
 
 }  // namespace recourse
