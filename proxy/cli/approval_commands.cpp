@@ -1,10 +1,9 @@
-#include "proxy/cli/approval_commands.h"
-
 #include <iostream>
 #include <memory>
 
 #include "proxy/cli/approval_client.h"
 #include "proxy/cli/command_line.h"
+#include "proxy/cli/commands.h"
 
 namespace recourse {
 namespace {

@@ -1,5 +1,3 @@
-#include "proxy/cli/ca_commands.h"
-
 #include <fmt/chrono.h>
 #include <unistd.h>
 
@@ -16,6 +14,7 @@
 #include "proxy/base/ca_limits.h"
 #include "proxy/ca/ca_directory.h"
 #include "proxy/ca/trust_bundle.h"
+#include "proxy/cli/commands.h"
 #include "proxy/config/agent_env.h"
 #include "proxy/config/config.h"
 

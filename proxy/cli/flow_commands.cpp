@@ -1,9 +1,8 @@
-#include "proxy/cli/flow_commands.h"
-
 #include <iostream>
 #include <memory>
 
 #include "proxy/cli/command_line.h"
+#include "proxy/cli/commands.h"
 #include "proxy/cli/flow_client.h"
 
 namespace recourse {

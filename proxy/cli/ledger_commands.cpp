@@ -1,5 +1,3 @@
-#include "proxy/cli/ledger_commands.h"
-
 #include <fmt/format.h>
 
 #include <iostream>
@@ -12,6 +10,7 @@
 #include "proxy/base/random.h"
 #include "proxy/cli/audit_client.h"
 #include "proxy/cli/command_line.h"
+#include "proxy/cli/commands.h"
 #include "proxy/cli/shared_ledger_client.h"
 #include "proxy/config/config.h"
 

@@ -1,5 +1,3 @@
-#include "proxy/cli/operator_commands.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -15,6 +13,7 @@
 #include "proxy/base/crypto/base64url.h"
 #include "proxy/base/limits.h"
 #include "proxy/base/random.h"
+#include "proxy/cli/commands.h"
 #include "proxy/config/config.h"
 
 namespace recourse {

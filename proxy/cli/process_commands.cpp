@@ -1,11 +1,10 @@
-#include "proxy/cli/process_commands.h"
-
 #include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "policy/language/config_reader.h"
+#include "proxy/cli/commands.h"
 #include "proxy/cli/process_client.h"
 
 namespace recourse {

@@ -1,5 +1,3 @@
-#include "proxy/cli/redirect_commands.h"
-
 #include <fmt/format.h>
 
 #include <charconv>
@@ -14,6 +12,7 @@
 #include "policy/language/config_reader.h"
 #include "policy/uri/addresses.h"
 #include "proxy/cli/command_line.h"
+#include "proxy/cli/commands.h"
 #include "proxy/config/config.h"
 #include "proxy/net/loop/redirect_trial.h"
 #include "proxy/net/loop/signal_wait.h"

@@ -1,10 +1,9 @@
-#include "proxy/cli/policy/check_command.h"
-
 #include <iostream>
 #include <memory>
 #include <string>
 
 #include "policy/explain/check.h"
+#include "proxy/cli/policy/commands.h"
 #include "proxy/cli/policy/operator_check.h"
 
 namespace recourse {

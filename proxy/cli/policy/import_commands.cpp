@@ -1,5 +1,3 @@
-#include "proxy/cli/policy/import_commands.h"
-
 #include <iostream>
 #include <memory>
 #include <string>
@@ -8,6 +6,7 @@
 #include "policy/import/openapi.h"
 #include "policy/language/config_reader.h"
 #include "proxy/base/limits.h"
+#include "proxy/cli/policy/commands.h"
 #include "proxy/cli/policy/mcp_tool_listing.h"
 #include "proxy/config/config.h"
 #include "proxy/config/files.h"

@@ -1,5 +1,3 @@
-#include "proxy/cli/policy/pack_commands.h"
-
 #include <iostream>
 #include <memory>
 #include <string>
@@ -8,6 +6,7 @@
 #include "policy/explain/packs.h"
 #include "policy/language/loader.h"
 #include "proxy/base/check.h"
+#include "proxy/cli/policy/commands.h"
 #include "proxy/config/config.h"
 
 namespace recourse {
