@@ -28,9 +28,6 @@
 namespace recourse {
 namespace {
 
-using Need = Endpoint::Need;
-using Param = Endpoint::Param;
-
 constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kProblems = {{
     {"400", "BadRequest"},
     {"401", "Unauthorized"},
@@ -56,23 +53,23 @@ void WriteSchema(JsonObject& json, std::string_view schema) {
   WriteReference(reference, "schemas", schema);
 }
 
-void WriteParam(JsonObject& json, const Param& param) {
+void WriteParam(JsonObject& json, const Endpoint::Param& param) {
   json.Text("name", param.name);
-  json.Text("in", param.in == Param::In::kQuery  ? "query"
-                  : param.in == Param::In::kPath ? "path"
-                                                 : "header");
+  json.Text("in", param.in == Endpoint::Param::In::kQuery  ? "query"
+                  : param.in == Endpoint::Param::In::kPath ? "path"
+                                                           : "header");
   json.TextIfAny("description", param.text);
   WriteSchema(json, param.schema);
-  if (param.in == Param::In::kPath) json.Bool("required", true);
+  if (param.in == Endpoint::Param::In::kPath) json.Bool("required", true);
 }
 
 // Those that the path has, or the others.
-void WriteParams(JsonObject& json, std::span<const Param> params, bool of_path) {
-  const auto is_meant = [=](const Param& param) {
-    return (param.in == Param::In::kPath) == of_path;
+void WriteParams(JsonObject& json, std::span<const Endpoint::Param> params, bool of_path) {
+  const auto is_meant = [=](const Endpoint::Param& param) {
+    return (param.in == Endpoint::Param::In::kPath) == of_path;
   };
   if (std::ranges::none_of(params, is_meant)) return;
-  json.Each("parameters", params, [&](std::string& out, const Param& param) {
+  json.Each("parameters", params, [&](std::string& out, const Endpoint::Param& param) {
     if (!is_meant(param)) return;
     JsonObject one(out);
     WriteParam(one, param);
@@ -80,13 +77,13 @@ void WriteParams(JsonObject& json, std::span<const Param> params, bool of_path) 
 }
 
 // Who may: the same role, whichever way operators prove who they are.
-void WriteSecurity(JsonObject& json, Need need) {
+void WriteSecurity(JsonObject& json, Endpoint::Need need) {
   JsonList ways = json.List("security");
-  if (need == Need::kNobody) return;
+  if (need == Endpoint::Need::kNobody) return;
   for (const std::string_view way : {"bearer", "session", "certificate"}) {
     JsonObject one = ways.Object();
     JsonList roles = one.List(way);
-    if (need != Need::kAnyOperator) roles.Text(NameOf(need));
+    if (need != Endpoint::Need::kAnyOperator) roles.Text(NameOf(need));
   }
 }
 
@@ -106,7 +103,7 @@ void WriteContents(JsonObject& json, const Endpoint::Docs& docs) {
   for (const Endpoint::Content& one : docs.contents) {
     JsonObject of_type = content.Object(one.type);
     if (one.item.empty()) continue;
-    WriteSchema(of_type, Param().schema);
+    WriteSchema(of_type, Endpoint::Param().schema);
     JsonObject item = of_type.Object("x-item-schema");
     WriteReference(item, "schemas", one.item);
   }
@@ -122,7 +119,7 @@ void WriteAnswers(JsonObject& json, const Endpoint& endpoint) {
     if (!docs.header.empty()) {
       JsonObject headers = answer.Object("headers");
       JsonObject header = headers.Object(docs.header);
-      WriteSchema(header, Param().schema);
+      WriteSchema(header, Endpoint::Param().schema);
     }
     WriteContents(answer, docs);
   }
@@ -135,7 +132,7 @@ void WriteAnswers(JsonObject& json, const Endpoint& endpoint) {
     refusal.Text("description", "The files have errors; the policy before stays in force");
     WriteContent(refusal, "application/problem+json", docs.refusal);
   }
-  const auto common = endpoint.need == Need::kNobody ? kForAnybody : kForOperators;
+  const auto common = endpoint.need == Endpoint::Need::kNobody ? kForAnybody : kForOperators;
   for (const auto& [status, name] : kProblems) {
     if (common.find(status) == common.npos && docs.problems.find(status) == common.npos) continue;
     JsonObject problem = answers.Object(status);
@@ -147,7 +144,7 @@ void WriteEndpoint(JsonObject& json, const Endpoint& endpoint) {
   const Endpoint::Docs& docs = endpoint.docs;
   json.Text("operationId", endpoint.id);
   json.Text("summary", endpoint.summary);
-  if (endpoint.need == Need::kSettle) {
+  if (endpoint.need == Endpoint::Need::kSettle) {
     json.Text("description", "Who may repair may settle too.");
   }
   WriteSecurity(json, endpoint.need);

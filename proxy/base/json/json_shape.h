@@ -78,8 +78,13 @@ std::string SchemaReference(std::string_view name);
 
 namespace member {
 
+template <class Value>
+inline constexpr bool kIsOptional = false;
+template <class Value>
+inline constexpr bool kIsOptional<std::optional<Value>> = true;
+
 // What the functions below give: the member of whatever T their getter takes.
-template <class Write>
+template <class Write, auto kGet>
 struct Any {
   MemberDoc doc;
 
@@ -90,12 +95,17 @@ struct Any {
   }
   template <class T>
   constexpr operator JsonMember<T>() const {  // NOLINT(google-explicit-constructor)
+    if constexpr (std::is_invocable_v<decltype(kGet), const T&>) {
+      using Value = std::remove_cvref_t<std::invoke_result_t<decltype(kGet), const T&>>;
+      // Tables are made when compiling, and this is an error then.
+      if (kIsOptional<Value> && !doc.may_lack) throw "a member that may lack is not said to";
+    }
     return {doc,
             [](JsonObject& json, std::string_view name, const T& of) { Write{}(json, name, of); }};
   }
 };
-template <class Write>
-constexpr Any<Write> Make(const MemberDoc& doc, Write /*write*/) {
+template <auto kGet = nullptr, class Write>
+constexpr Any<Write, kGet> Make(const MemberDoc& doc, Write /*write*/) {
   return {doc};
 }
 
@@ -114,9 +124,10 @@ void Visit(const auto& of, auto write) {
 template <auto kGet>
 constexpr auto Text(std::string_view name, std::string_view text = "",
                     std::string_view schema = kTextSchema) {
-  return Make({name, schema, text}, [](JsonObject& json, std::string_view as, const auto& of) {
-    Visit<kGet>(of, [&](std::string_view value) { json.Text(as, value); });
-  });
+  return Make<kGet>({name, schema, text},
+                    [](JsonObject& json, std::string_view as, const auto& of) {
+                      Visit<kGet>(of, [&](std::string_view value) { json.Text(as, value); });
+                    });
 }
 // A text that `schema` says more of.
 template <auto kGet>
@@ -127,49 +138,52 @@ constexpr auto Word(std::string_view name, std::string_view schema, std::string_
 template <auto kGet>
 constexpr auto TextIfAny(std::string_view name, std::string_view text = "",
                          std::string_view schema = kTextSchema) {
-  return Make({name, schema, text, /*may_lack=*/true},
-              [](JsonObject& json, std::string_view as, const auto& of) {
-                json.TextIfAny(as, std::invoke(kGet, of));
-              });
+  return Make<kGet>({name, schema, text, /*may_lack=*/true},
+                    [](JsonObject& json, std::string_view as, const auto& of) {
+                      json.TextIfAny(as, std::invoke(kGet, of));
+                    });
 }
 template <auto kGet>
 constexpr auto Number(std::string_view name, std::string_view text = "",
                       std::string_view schema = kWholeSchema) {
-  return Make({name, schema, text}, [](JsonObject& json, std::string_view as, const auto& of) {
-    Visit<kGet>(of, [&](std::integral auto value) { json.Number(as, value); });
-  });
+  return Make<kGet>({name, schema, text},
+                    [](JsonObject& json, std::string_view as, const auto& of) {
+                      Visit<kGet>(of, [&](std::integral auto value) { json.Number(as, value); });
+                    });
 }
 template <auto kGet>
 constexpr auto Bool(std::string_view name, std::string_view text = "") {
-  return Make({name, kBoolSchema, text}, [](JsonObject& json, std::string_view as, const auto& of) {
-    json.Bool(as, std::invoke(kGet, of));
-  });
+  return Make<kGet>({name, kBoolSchema, text},
+                    [](JsonObject& json, std::string_view as, const auto& of) {
+                      json.Bool(as, std::invoke(kGet, of));
+                    });
 }
 // The getter says a whole value as JSON.
 template <auto kGet>
 constexpr auto Raw(std::string_view name, std::string_view schema, std::string_view text = "") {
-  return Make({name, schema, text}, [](JsonObject& json, std::string_view as, const auto& of) {
-    Visit<kGet>(of, [&](std::string_view value) { json.Raw(as, value); });
-  });
+  return Make<kGet>({name, schema, text},
+                    [](JsonObject& json, std::string_view as, const auto& of) {
+                      Visit<kGet>(of, [&](std::string_view value) { json.Raw(as, value); });
+                    });
 }
 template <auto kGet>
 constexpr auto Texts(std::string_view name, std::string_view text = "") {
-  return Make({name, kTextSchema, text, false, /*is_list=*/true},
-              [](JsonObject& json, std::string_view as, const auto& of) {
-                Visit<kGet>(of, [&](const auto& value) { json.Texts(as, value); });
-              });
+  return Make<kGet>({name, kTextSchema, text, false, /*is_list=*/true},
+                    [](JsonObject& json, std::string_view as, const auto& of) {
+                      Visit<kGet>(of, [&](const auto& value) { json.Texts(as, value); });
+                    });
 }
 // An array of [name, value].
 template <auto kGet>
 constexpr auto Pairs(std::string_view name, std::string_view text = "") {
-  return Make({name, "Pair", text, false, /*is_list=*/true},
-              [](JsonObject& json, std::string_view as, const auto& of) {
-                json.Each(as, std::invoke(kGet, of), [](std::string& out, const auto& pair) {
-                  JsonList list(out);
-                  list.Text(pair.first);
-                  list.Text(pair.second);
-                });
-              });
+  return Make<kGet>({name, "Pair", text, false, /*is_list=*/true},
+                    [](JsonObject& json, std::string_view as, const auto& of) {
+                      json.Each(as, std::invoke(kGet, of), [](std::string& out, const auto& pair) {
+                        JsonList list(out);
+                        list.Text(pair.first);
+                        list.Text(pair.second);
+                      });
+                    });
 }
 // An array of objects that kMembers is the table of; `schema` names the shape, else it stands here.
 template <auto kGet, const auto& kMembers>
@@ -177,7 +191,7 @@ constexpr auto Objects(std::string_view name, std::string_view schema = "",
                        std::string_view text = "") {
   MemberDoc doc{name, schema, text, false, /*is_list=*/true};
   if (schema.empty()) doc.made = [] { return SchemaOf({{}, {}, DocsOf(kMembers)}); };
-  return Make(doc, [](JsonObject& json, std::string_view as, const auto& of) {
+  return Make<kGet>(doc, [](JsonObject& json, std::string_view as, const auto& of) {
     Visit<kGet>(of, [&](const auto& list) {
       json.Objects(as, list,
                    [](JsonObject& one, const auto& item) { WriteMembers(one, kMembers, item); });
@@ -190,7 +204,7 @@ constexpr auto Object(std::string_view name, std::string_view schema = "",
                       std::string_view text = "") {
   MemberDoc doc{name, schema, text};
   if (schema.empty()) doc.made = [] { return SchemaOf({{}, {}, DocsOf(kMembers)}); };
-  return Make(doc, [](JsonObject& json, std::string_view as, const auto& of) {
+  return Make<kGet>(doc, [](JsonObject& json, std::string_view as, const auto& of) {
     Visit<kGet>(of, [&](const auto& value) {
       JsonObject one = json.Object(as);
       WriteMembers(one, kMembers, value);
