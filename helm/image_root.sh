@@ -52,12 +52,13 @@ find_packages() {
   done
 }
 
-# take_libraries PROGRAM: with the loader, which lists itself too when it is asked as ldd does.
+# take_libraries PROGRAM [LIBRARY]: with the loader, which lists itself too when it is asked as ldd
+# does, and with a library that the program loads when it needs it.
 take_libraries() {
   local library
   while read -r library; do
     if [[ ! -e $ROOT$library ]]; then take "$library"; fi
-  done < <(LD_TRACE_LOADED_OBJECTS=1 "${RUNNER[@]}" "$1" |
+  done < <(LD_TRACE_LOADED_OBJECTS=1 LD_PRELOAD=${2:-} "${RUNNER[@]}" "$1" |
     awk '$2 == "=>" && $3 ~ /^\// { print $3 } $1 ~ /^\// { print $1 }')
 }
 
@@ -158,7 +159,7 @@ main() {
   make_tree
   install -m 755 "$BINARY" "$ROOT/usr/bin/recourse"
   llvm-strip-19 --strip-debug "$ROOT/usr/bin/recourse"
-  take_libraries "$BINARY"
+  take_libraries "$BINARY" libpq.so.5
   take /usr/sbin/nft
   take_libraries "$SYSTEM/usr/sbin/nft"
   take_trust

@@ -71,7 +71,7 @@ libraries() {
   found=$(cd "$WORK" && DEB_HOST_ARCH=$ARCHITECTURE dpkg-shlibdeps ${SYSTEM:+-S"$SYSTEM"} -O \
     debian/recourse/usr/bin/recourse) ||
     fail "dpkg-shlibdeps does not know the libraries of $BINARY"
-  echo "${found#shlibs:Depends=}"
+  echo "${found#shlibs:Depends=}, libpq5 (>= 14~~)"  # loaded by the binary when it needs it
 }
 
 control() {

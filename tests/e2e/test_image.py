@@ -60,6 +60,9 @@ def test_it_holds_recourse_nft_and_nothing_that_runs_beside_them(image):
     assert sorted(str(path.relative_to(image)) for path in programs) == [
         "usr/bin/recourse", "usr/sbin/nft"
     ]  # fmt: skip
+    # What the binary loads once a shared ledger is asked for, with what that needs.
+    libraries = {path.name.partition(".so")[0] for path in image.rglob("*.so.*")}
+    assert {"libpq", "libldap-2.5", "libgssapi_krb5"} <= libraries
     for path in image.rglob("*"):
         if not path.is_symlink():
             mode = path.stat().st_mode

@@ -123,3 +123,11 @@ def test_a_database_that_is_not_there_is_told_with_what_to_do(double, tmp_path):
     said = refused(tmp_path, policy, "--ledger", url, *secrets(tmp_path), code=78)
     assert "the ledger's database cannot be reached: " in said, said
     assert "; see that it runs, and that --ledger or the policy's ledger.url has its host" in said
+
+
+def test_libpq_is_needed_for_a_shared_ledger_alone(tmp_path):
+    (tmp_path / "libpq.so.5").write_text("no library\n")
+    env = {"LD_LIBRARY_PATH": str(tmp_path)}
+    assert run_cli("--version", env=env).returncode == 0
+    migrated = run_cli("ledger", "migrate", "--ledger", SHARED, env=env)
+    assert migrated.returncode != 0 and "a shared ledger needs libpq: " in migrated.stderr

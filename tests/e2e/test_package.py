@@ -222,7 +222,7 @@ def test_it_makes_a_user_and_a_directory_that_is_that_users_alone(root):
 
 def test_it_says_what_it_needs(package):
     told = run("dpkg-deb", "--field", package).stdout
-    for name in ("libc6", "libssl3", "liblmdb0"):
+    for name in ("libc6", "libssl3", "liblmdb0", "libpq5"):
         assert re.search(rf"^Depends: .*\b{name} \(>= ", told, re.MULTILINE), name
     assert f"Version: {run_cli('version').stdout.split()[1]}\n" in told
     assert re.search(r"^Maintainer: Recourse maintainers <\S+@\S+>$", told, re.MULTILINE)

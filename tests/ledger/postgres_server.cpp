@@ -192,6 +192,12 @@ std::unique_ptr<Ledger> OpenTimedPostgres(const std::string& url, const Clock& c
   return opened ? std::move(*opened) : nullptr;
 }
 
+PGconn* PlainConnection(const std::string& url) {
+  const char* const keywords[] = {"dbname", nullptr};
+  const char* const values[] = {url.c_str(), nullptr};
+  return PQconnectdbParams(keywords, values, 1);
+}
+
 std::string SocketOf(const std::string& url) {
   const std::size_t at = url.find('=') + 1;
   return url.substr(at, url.find(' ') - at);

@@ -2,6 +2,8 @@
 // process, whatever ends it. Every caller gets a schema of its own.
 #pragma once
 
+#include <libpq-fe.h>
+
 #include <expected>
 #include <memory>
 #include <string>
@@ -23,6 +25,9 @@ std::expected<std::unique_ptr<Ledger>, std::string> TryOpenTestPostgres(
     const std::string& install_id);
 // With the database's time. However busy the machine is, a call waits until it begins.
 std::unique_ptr<Ledger> OpenTimedPostgres(const std::string& url, const Clock& clock);
+
+// A connection that is nobody's; PQfinish ends it.
+PGconn* PlainConnection(const std::string& url);
 
 // For a relay: the directory of the server's socket, and the URL by way of another one.
 std::string SocketOf(const std::string& url);

@@ -114,7 +114,7 @@ TEST_F(PostgresSettingsTest, WhereAllConnectionsAreTakenItSaysSoAndGoesOnWithTho
   relay.SetAway(true);
   std::vector<PGconn*> all;
   do {
-    all.push_back(PQconnectdb(url_.c_str()));
+    all.push_back(PlainConnection(url_));
   } while (PQstatus(all.back()) == CONNECTION_OK);
   relay.SetAway(false);
   Started<Result<Begun>> begin(cut->Begin(Call("k"), executor_));

@@ -265,7 +265,7 @@ TEST_F(PostgresUpkeepTest, StandbysThatNoCommitAwaitsAreCounted) {
   };
   EXPECT_EQ(standbys(), 0U);
   // As one that only just asks where to begin.
-  PGconn* const standby = PQconnectdb((url_ + " replication=true").c_str());
+  PGconn* const standby = PlainConnection(url_ + " replication=true");
   ASSERT_EQ(PQstatus(standby), CONNECTION_OK) << PQerrorMessage(standby);
   EXPECT_EQ(standbys(), 1U);
   // The role of a pod sees no more of them than how many there are.

@@ -11,6 +11,7 @@
 #include <sstream>
 #include <utility>
 
+#include "filters/ledger/postgres/client/load_libpq.h"
 #include "proxy/base/check.h"
 
 namespace recourse {
@@ -56,6 +57,7 @@ std::expected<Keywords, std::string> ReadUrl(const PgOptions& options) {
   struct Free {
     void operator()(PQconninfoOption* parsed) const { PQconninfoFree(parsed); }
   };
+  if (auto loaded = LoadLibpq(); !loaded) return std::unexpected(std::move(loaded.error()));
   char* why = nullptr;
   const std::unique_ptr<PQconninfoOption, Free> parsed(PQconninfoParse(options.url.c_str(), &why));
   if (!parsed) {
