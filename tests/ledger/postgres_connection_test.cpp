@@ -20,7 +20,7 @@ constexpr PgStatement kSleep{"test_sleep", "SELECT pg_sleep(60)"};
 constexpr PgStatement kWarn{"test_warn", "COMMIT"};
 
 std::unique_ptr<PgConnection> Connect(const std::string& url,
-                                      Millis answer_within = Millis(3'000)) {
+                                      Millis answer_within = std::chrono::minutes(1)) {
   auto opened = PgConnection::Open({.url = url, .answer_within = answer_within});
   EXPECT_TRUE(opened) << (opened ? "" : opened.error());
   return opened ? std::move(*opened) : nullptr;
@@ -63,11 +63,12 @@ TEST(PostgresConnectionTest, ARefusalNamesItsStatementAndTheConnectionGoesOn) {
 }
 
 TEST(PostgresConnectionTest, AnAnswerThatDoesNotComeInTimeLeavesTheOutcomeUnknown) {
-  const auto connection = Connect(FreshPostgresUrl(), Millis(50));
+  const auto connection = Connect(FreshPostgresUrl(), Millis(1'000));
   connection->Queue(kSleep);
   const auto late = connection->Run();
   ASSERT_FALSE(late);
   EXPECT_EQ(late.error().kind, PgFailure::Kind::kUnknown);
+  EXPECT_EQ(late.error().text, "no answer in time");
   EXPECT_TRUE(connection->is_lost());
 }
 

@@ -278,7 +278,8 @@ PgFailure PgConnection::Lost(std::string_view why) {
 }
 
 bool PgConnection::WaitFor(MonoTime deadline, bool may_write) {
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - PgNow());
+  // Not less than what is left: who wakes before the end could not say that it was too late.
+  const auto left = std::chrono::ceil<Millis>(deadline - PgNow());
   pollfd wait{socket(), static_cast<short>(may_write ? POLLIN | POLLOUT : POLLIN), 0};
   const int timeout = static_cast<int>(std::max<std::int64_t>(0, left.count()));
   const int ready = poll(&wait, 1, timeout);
