@@ -8,10 +8,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <mutex>
 #include <optional>
 #include <string_view>
 #include <thread>
@@ -135,7 +135,7 @@ PostgresServer& Server() {
 }
 
 std::unique_ptr<PgConnection> Connect(const std::string& url) {
-  auto opened = PgConnection::Open({.url = url});
+  auto opened = PgConnection::Open({.url = url, .answer_within = std::chrono::minutes(1)});
   if (!opened) {
     ADD_FAILURE() << opened.error();
     std::abort();
@@ -143,22 +143,29 @@ std::unique_ptr<PgConnection> Connect(const std::string& url) {
   return std::move(*opened);
 }
 
-}  // namespace
-
-std::string FreshPostgresUrl() {
-  static std::atomic<int> schemas = 0;
+// One connection makes all that tests begin with: a server has a process for each, whose start
+// costs more than what is asked of it.
+std::string Fresh(bool has_tables) {
+  static std::mutex mutex;
+  static int schemas = 0;
+  const std::lock_guard lock(mutex);
+  Server();  // ends after the connection
+  static const std::unique_ptr<PgConnection> kept = Connect(Server().Url("public"));
   const std::string schema = "ledger" + std::to_string(++schemas);
-  const auto created = Connect(Server().Url("public"))->Execute("CREATE SCHEMA " + schema);
-  EXPECT_TRUE(created);
+  const auto created = kept->Execute("CREATE SCHEMA " + schema + "; SET search_path = " + schema);
+  EXPECT_TRUE(created) << (created ? "" : created.error().text);
+  if (has_tables) {
+    const auto migrated = MigratePgSchema(*kept);
+    EXPECT_TRUE(migrated) << (migrated ? "" : migrated.error());
+  }
   return Server().Url(schema);
 }
 
-std::string FreshPostgresLedger() {
-  const std::string url = FreshPostgresUrl();
-  const auto migrated = MigratePgSchema(*Connect(url));
-  EXPECT_TRUE(migrated) << (migrated ? "" : migrated.error());
-  return url;
-}
+}  // namespace
+
+std::string FreshPostgresUrl() { return Fresh(false); }
+
+std::string FreshPostgresLedger() { return Fresh(true); }
 
 std::unique_ptr<Ledger> OpenTestPostgres(const std::string& url, const Clock& clock,
                                          std::shared_ptr<const LedgerKeys> keys) {
