@@ -370,34 +370,70 @@ TEST_F(WentBackTest, AProcessThatIsIdleNoticesToo) {
   EXPECT_EQ(behind, 2);
 }
 
+// Who was told of what is gone may have died with the database's machine: of others, whoever has
+// watched its beat knows.
+TEST_F(WentBackTest, ABeatThatWasSeenIsProofToo) {
+  const Event kept = Finish(*other_, "kept");
+  const std::uint64_t stream = UnpackRowId(kept.id).stream;
+  PgStreamTable table(
+      {.connection = {.url = url_}, .group = "shop/checkout", .own = 0, .record = {}});
+  ASSERT_TRUE(table.List());
+  EXPECT_TRUE(table.TellWentBack({stream, 1}));
+  EXPECT_FALSE(other_->Stats().restored) << "it has that beat";
+  EXPECT_TRUE(table.TellWentBack({stream, 1'000'000}));
+  EXPECT_TRUE(other_->Stats().restored);
+  ExpectHeld(*other_, "x");
+}
+
 // Of two that have one number, the one whose rows are gone knows it by the hash of its last one.
-class SameNumberTest : public WentBackTest, public testing::WithParamInterface<int> {};
+class SameNumberTest : public WentBackTest, public testing::WithParamInterface<int> {
+ protected:
+  // The number of `late_`, which has done `then`, becomes that of `heir_`.
+  void BeginBoth(const std::function<void()>& then) {
+    Keep();
+    const auto is_heir = [this] { return UnpackRowId(heir_->Stats().last_id).stream == stream_; };
+    // A process that notices the restore by itself may take the next number before the heir does.
+    for (int tries = 0; tries < 50 && (heir_ == nullptr || !is_heir()); ++tries) {
+      late_.reset();
+      heir_.reset();
+      Back();
+      late_ = OpenTestPostgres(url_, clock_);
+      stream_ = UnpackRowId(late_->Stats().last_id).stream;
+      then();
+      Back("SELECT setval('stream_number', " + std::to_string(stream_ - 1) + "); ");
+      heir_ = OpenTestPostgres(url_, clock_);
+    }
+    ASSERT_TRUE(is_heir());
+  }
+
+  std::unique_ptr<Ledger> late_, heir_;
+  std::uint32_t stream_ = 0;
+};
 
 TEST_P(SameNumberTest, AProcessWhoseNumberAnotherOneHasByNowNotices) {
-  Keep();
-  std::unique_ptr<Ledger> late, heir;
-  std::uint32_t stream = 0;
-  const auto is_heir = [&] { return UnpackRowId(heir->Stats().last_id).stream == stream; };
-  // A process that notices the restore by itself may take the next number before the heir does.
-  for (int tries = 0; tries < 50 && (heir == nullptr || !is_heir()); ++tries) {
-    late.reset();
-    heir.reset();
-    Back();
-    late = OpenTestPostgres(url_, clock_);
-    stream = UnpackRowId(Finish(*late, "lost").id).stream;
-    Back("SELECT setval('stream_number', " + std::to_string(stream - 1) + "); ");
-    heir = OpenTestPostgres(url_, clock_);
-  }
-  ASSERT_TRUE(is_heir());
-  for (int i = 0; i < GetParam(); ++i) Finish(*heir, "heir-" + std::to_string(i));
-  const auto refused = TryBegin(*late, Call("x"));
+  BeginBoth([this] { Finish(*late_, "lost"); });
+  for (int i = 0; i < GetParam(); ++i) Finish(*heir_, "heir-" + std::to_string(i));
+  const auto refused = TryBegin(*late_, Call("x"));
   EXPECT_FALSE(refused);
   EXPECT_TRUE(other_->Stats().restored);
-  ExpectHeld(*late, "x");
-  ExpectHeld(*heir, "y");
+  ExpectHeld(*late_, "x");
+  ExpectHeld(*heir_, "y");
   ASSERT_TRUE(other_->AcceptRestoredBackup());
-  Dispatch(*late, Call("after"));
-  EXPECT_NE(UnpackRowId(late->Stats().last_id).stream, stream);
+  Dispatch(*late_, Call("after"));
+  EXPECT_NE(UnpackRowId(late_->Stats().last_id).stream, stream_);
+}
+
+TEST_P(SameNumberTest, AnAnswerIsToldOfItsOwnCallAlone) {
+  Event sent;
+  BeginBoth([&] { sent = Dispatch(*late_, Call("lost")); });
+  const Event heirs = Dispatch(*heir_, Call("heir's"));
+  ASSERT_EQ(heirs.operation, sent.operation);
+  Transition answered = Success(sent, "of another call");
+  answered.dispatching = &sent;
+  EXPECT_FALSE(Await(late_->Record(std::move(answered), executor_), executor_));
+  const auto read = Await(other_->Read(heirs.operation, executor_), executor_);
+  ASSERT_TRUE(read);
+  EXPECT_FALSE(IsExecuted(read->phase)) << read->answer.body;
 }
 
 INSTANTIATE_TEST_SUITE_P(Rows, SameNumberTest, testing::Values(0, 1, 2));

@@ -29,6 +29,7 @@ class ScriptedTable final : public StreamTable {
     bool has_open = true;
     int left = 0;  // calls of TakeOverSome until nothing is
   };
+  bool HasSaidTaking() const override { return has_said; }
   Result<Listed> List() override {
     ++lists;
     if (is_away) return Away();
@@ -50,6 +51,11 @@ class ScriptedTable final : public StreamTable {
       beats.push_back({number, rows.at(number).beat, rows.at(number).has_open});
     }
     return beats;
+  }
+  Result<void> TellWentBack(Watch::Silent seen) override {
+    if (is_away) return Away();
+    went_back.push_back(seen);
+    return {};
   }
   Result<bool> Declare(Watch::Silent silent) override {
     Row& row = rows.at(silent.stream);
@@ -74,8 +80,9 @@ class ScriptedTable final : public StreamTable {
 
   std::map<std::uint64_t, Row> rows{{7, {.has_open = false}}};
   std::vector<std::uint64_t> declared, adopted;
+  std::vector<Watch::Silent> went_back;
   std::uint64_t raised_meanwhile = 0;
-  bool is_away = false;
+  bool is_away = false, has_said = true;
   int lists = 0, reads = 0;
 
  private:
@@ -108,6 +115,40 @@ TEST_F(StreamKeeperTest, TakesOverWhoeverIsSilentWithinNineSeconds) {
   EXPECT_EQ(table_.rows[7].state, 1);
   EXPECT_FALSE(keeper_.is_taking());
   EXPECT_EQ(keeper_.takeovers(), 1U);
+}
+
+// Of a process that died with the primary nobody else can tell that its last rows are gone.
+TEST_F(StreamKeeperTest, ABeatThatGoesBackIsToldOnce) {
+  table_.rows[9] = {.beat = 30};
+  RunFor(milliseconds(1'500));
+  table_.is_away = true;
+  table_.rows[9].beat = 28;
+  RunFor(milliseconds(4'000));
+  EXPECT_TRUE(table_.went_back.empty());
+  table_.is_away = false;
+  RunFor(milliseconds(4'000));
+  EXPECT_THAT(table_.went_back, ElementsAre(Watch::Silent{9, 30}));
+  table_.rows[9].beat = 29;
+  RunFor(milliseconds(4'000));
+  EXPECT_EQ(table_.went_back.size(), 1U);
+}
+
+// When this one dies in the middle somebody is to look.
+TEST_F(StreamKeeperTest, NobodyIsTakenBeforeTheOthersKnowThatSomebodyIs) {
+  table_.rows[9] = {};
+  table_.rows[11] = {.state = 2, .has_open = false};
+  table_.has_said = false;
+  RunFor(milliseconds(500));
+  EXPECT_TRUE(keeper_.is_taking());
+  RunFor(milliseconds(9'000));
+  EXPECT_TRUE(table_.declared.empty());
+  EXPECT_TRUE(table_.adopted.empty());
+  table_.has_said = true;
+  RunFor(milliseconds(20));
+  EXPECT_THAT(table_.declared, ElementsAre(9));
+  EXPECT_THAT(table_.adopted, ElementsAre(11));
+  RunFor(milliseconds(1'000));
+  EXPECT_FALSE(keeper_.is_taking());
 }
 
 // A node with all pods but one: nobody else is there to look at the next ones of the ring.

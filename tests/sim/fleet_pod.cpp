@@ -9,7 +9,8 @@ namespace recourse::fleet_sim {
 namespace {
 
 constexpr unsigned kArrivesWithin = 1'500;    // bytes that were sent
-constexpr std::int64_t kAbsentAfter = 3'000;  // since the outcome became unknown
+constexpr std::int64_t kHeldMax = 2'500;      // by the kernel, of a backend that is cut off
+constexpr std::int64_t kAbsentAfter = 5'000;  // since the outcome became unknown
 constexpr std::size_t kPlansMax = 16;
 
 }  // namespace
@@ -23,7 +24,7 @@ class Pod::Kernel final : public Watchdog {
   }
   void Arm(BootTime at) override {
     const auto armed = ++armed_;
-    if (!world_.faults.has_watchdog) return;
+    if (world_.faults.without == Mutant::kNoWatchdog) return;
     const double left = std::chrono::duration<double, std::milli>(at - Now()).count();
     const auto wait = std::max<std::int64_t>(0, std::llround(std::ceil(left / life_->rate)));
     world_.After(wait, nullptr, [this, armed, &world = world_, life = life_, alive = token_] {
@@ -55,74 +56,6 @@ struct Pod::PodClock final : Clock {
   std::int64_t in_call = 0;
 };
 
-class Pod::Table final : public StreamTable {
- public:
-  explicit Table(Pod& pod) : pod_(pod), db_(pod.world_.database) {}
-
-  Result<Listed> List() override {
-    if (!Reaches()) return Lost();
-    Listed listed;
-    for (const auto& [number, row] : db_.streams) {
-      if (row.state == 1) ++listed.processes;
-      if (row.state == 1 && row.has_open) listed.open.push_back({number, row.beat, true});
-      if (row.state != 2) continue;
-      const bool is_own = row.taken_by == pod_.stream_;
-      if (is_own || db_.streams.at(row.taken_by).state != 1) {
-        listed.abandoned.push_back({number, row.taken_by});
-      }
-    }
-    return listed;
-  }
-  Result<std::vector<Watch::Beat>> Beats(std::span<const std::uint64_t> streams) override {
-    if (!Reaches()) return Lost();
-    std::vector<Watch::Beat> beats;
-    for (const std::uint64_t number : streams) {
-      const StreamRow& row = db_.streams.at(number);
-      if (row.state == 1) beats.push_back({number, row.beat, row.has_open});
-    }
-    const bool is_slow = pod_.world_.dice.Percent(3);
-    pod_.clock_->in_call = pod_.world_.dice.Below(is_slow ? 3'000 : 30);
-    return beats;
-  }
-  Result<bool> Declare(Watch::Silent silent) override {
-    if (!Reaches()) return Lost();
-    StreamRow& row = db_.streams.at(silent.stream);
-    if (row.state != 1 || row.beat != silent.beat) return false;
-    row.state = 2;
-    row.taken_by = pod_.stream_;
-    ++db_.takeovers;
-    Tell("declared dead: stream ", silent.stream);
-    if (pod_.world_.LosesAnswer()) return Lost();
-    return true;
-  }
-  Result<bool> Adopt(Abandoned abandoned) override {
-    if (!Reaches()) return Lost();
-    StreamRow& row = db_.streams.at(abandoned.stream);
-    if (row.state != 2 || row.taken_by != abandoned.taken_by) return false;
-    row.taken_by = pod_.stream_;
-    Tell("adopted: stream ", abandoned.stream);
-    return true;
-  }
-  Result<bool> TakeOverSome(std::uint64_t stream) override {
-    if (!Reaches()) return Lost();
-    auto done = db_.TakeOverSome(stream, pod_.stream_, pod_.world_.now);
-    if (done && *done) Tell("taken over: stream ", stream);
-    return done;
-  }
-
- private:
-  bool Reaches() const { return db_.is_up && pod_.life_->cut_until <= pod_.world_.now; }
-  static std::unexpected<Error> Lost() {
-    return std::unexpected(Error(ErrorCode::kLedgerUnavailable, "no answer"));
-  }
-  void Tell(std::string_view what, std::uint64_t stream) {
-    pod_.world_.Tell("pod {} {}{}", pod_.number_, what, stream);
-  }
-
-  Pod& pod_;
-  Database& db_;
-};
-
 Pod::Pod(World& world, int number)
     : world_(world), number_(number), random_(static_cast<std::uint64_t>(number) + 1) {}
 Pod::~Pod() = default;
@@ -150,13 +83,23 @@ void Pod::Kill() {
 void Pod::OpenStream() {
   if (guard_ != nullptr) guard_->End();
   stream_ = world_.database.OpenStream();
-  head_ = 0;
+  end_ = world_.database.streams.at(stream_).end;
+  birth_ = end_.chain;
   const auto kernel = std::make_shared<Kernel>(world_, life_);
   kernel_ = kernel;
   guard_ = std::shared_ptr<SendGuard>(new SendGuard(*kernel),
                                       [kernel](const SendGuard* guard) { delete guard; });
   clock_ = std::make_unique<PodClock>(world_, life_);
-  table_ = std::make_unique<Table>(*this);
+  said_taking_ = false;
+  table_ =
+      std::make_unique<PodTable>(PodTable::Parts{.world = world_,
+                                                 .life = life_,
+                                                 .stream = stream_,
+                                                 .birth = birth_,
+                                                 .acknowledged = [this] { return end_; },
+                                                 .behind = [this] { BeatAtOnce(); },
+                                                 .has_said_taking = [this] { return said_taking_; },
+                                                 .in_call = clock_->in_call});
   keeper_ = std::make_unique<StreamKeeper>(stream_, *table_, *clock_, random_);
   world_.Tell("pod {} opens stream {}", number_, stream_);
   Keep(++epoch_);
@@ -169,8 +112,7 @@ void Pod::Keep(int epoch) {
   const MonoTime next = keeper_->Step();
   // As the watch has the lane tell of it.
   if (keeper_->is_taking() != was_taking || keeper_->takeovers() != takeovers) {
-    has_to_beat_ = true;
-    Lane();
+    BeatAtOnce();
   }
   const auto wait = std::chrono::ceil<Millis>(next - clock_->Now()).count();
   const std::int64_t ms = std::max<std::int64_t>(wait, 0) + clock_->in_call + 1;
@@ -185,12 +127,23 @@ bool Pod::HasOpen() const {
   });
 }
 
+void Pod::BeatAtOnce() {
+  has_to_beat_ = true;
+  Lane();
+}
+
 void Pod::Beat() {
   Lane();
   world_.After(100, life_, [this] { Beat(); });
 }
 
-void Pod::Submit(BatchPlan plan, std::function<void(bool, int)> told) {
+bool Pod::HasLost() const {
+  const auto found = world_.database.EndOf(stream_, end_);
+  return JudgeEnd(end_, in_flight_ ? &in_flight_->batch.after : nullptr, found) ==
+         EndFound::kWentBack;
+}
+
+void Pod::Submit(BatchPlan plan, std::function<void(const BatchPlan&)> told) {
   queue_.push_back({plan, std::move(told)});
   Lane();
 }
@@ -207,24 +160,23 @@ void Pod::Lane() {
     queue_.pop_front();
   }
   next.batch.stream = stream_;
-  next.batch.head = head_;
+  next.batch.before = end_;
+  next.batch.after = {end_.number + 1, world_.database.NewChain()};
   said_open_ = next.batch.has_open = HasOpen();
+  next.takes = keeper_->is_taking();
+  if (!next.takes) said_taking_ = false;
   next.first_sent = last_sent_ = kernel_->Now();
   Transmit();
 }
 
 // Once more, with the same rows, whenever no answer has come.
 void Pod::Transmit() {
-  const auto delay = [this] { return 1 + world_.dice.Below(world_.LosesAnswer() ? 5'000 : 20); };
+  if (world_.faults.without == Mutant::kLeaseFromLastSending)
+    in_flight_->first_sent = kernel_->Now();
   const int tried = ++tries_;
-  world_.After(delay(), nullptr, [this, tried, batch = in_flight_->batch, life = life_, delay] {
-    if (!world_.database.is_up || life->cut_until > world_.now) return;
-    Batch copy = batch;
-    const Database::Answer answer = world_.database.Write(copy, world_.now);
-    if (world_.LosesAnswer()) return;
-    world_.After(delay(), life, [this, tried, answer, copy] {
-      if (in_flight_ && tried == tries_) Answered(answer, copy);
-    });
+  const std::int64_t delay = 1 + world_.dice.Below(world_.LosesAnswer() ? 5'000 : 20);
+  world_.After(delay, nullptr, [this, tried, batch = in_flight_->batch, life = life_] {
+    Arrive(tried, batch, life);
   });
   const Millis pause = ReconnectPause(++failures_, Jitter(random_));
   world_.After(3'000 + pause.count(), life_, [this, tried] {
@@ -232,24 +184,77 @@ void Pod::Transmit() {
   });
 }
 
-void Pod::Answered(Database::Answer answer, const Batch& batch) {
+// The database writes it whatever has become of whoever sent it: once what others write to the same
+// rows is committed, and as slowly as its standbys are.
+void Pod::Arrive(int tried, const Batch& batch, const std::shared_ptr<Life>& life) {
+  Database& db = world_.database;
+  if (!db.is_up || life->cut_until > world_.now) return;
+  if (const auto until = db.LockedUntil(batch); until > world_.now) {
+    db.LockStream(batch, until);
+    return world_.After(until - world_.now, nullptr,
+                        [this, tried, batch, life] { Arrive(tried, batch, life); });
+  }
+  if (!db.Fits(batch)) return Answer(tried, life, std::nullopt);
+  const bool is_slow =
+      world_.now < world_.faults_end && world_.dice.Percent(world_.faults.slow_commits);
+  const std::int64_t takes = is_slow ? 1 + world_.dice.Below(9'000) : 0;
+  if (is_slow) db.Lock(batch, world_.now + takes);
+  const auto commit = [this, tried, batch, life, &db, epoch = db.epoch()] {
+    if (!db.is_up || db.epoch() != epoch) return;
+    Batch written = batch;
+    db.Write(written, world_.now);
+    Answer(tried, life, std::move(written));
+  };
+  if (!is_slow) return commit();
+  world_.After(takes, nullptr, commit);
+}
+
+void Pod::Answer(int tried, const std::shared_ptr<Life>& life, std::optional<Batch> written) {
+  if (world_.LosesAnswer()) return;
+  const std::int64_t delay = 1 + world_.dice.Below(world_.LosesAnswer() ? 5'000 : 20);
+  world_.After(delay, life, [this, tried, written = std::move(written)] {
+    if (!in_flight_ || tried != tries_) return;
+    written ? Written(*written) : LookForEnd();
+  });
+}
+
+// The batch was refused: another one was first, or it is written, or its stream is not what it was.
+void Pod::LookForEnd() {
+  Database& db = world_.database;
+  if (!Reaches()) return;
+  const Batch& batch = in_flight_->batch;
+  switch (JudgeEnd(end_, &batch.after, db.EndOf(stream_, end_))) {
+    case EndFound::kInDoubt:
+      return Written(Batch(db.written.at(stream_)));
+    case EndFound::kAcknowledged:
+      return db.streams.at(stream_).state == 1 ? void() : Fenced();
+    case EndFound::kWentBack:
+      if (world_.faults.without != Mutant::kEndIgnored) world_.NoticeLoss(stream_);
+      return Fenced();
+  }
+}
+
+void Pod::Fenced() {
+  world_.Tell("pod {} is fenced", number_);
+  InFlight lost = std::move(*in_flight_);
+  in_flight_.reset();
+  failures_ = 0;
+  OpenStream();
+  for (Waiting& wait : lost.waiting) {
+    const bool is_begin = wait.plan.kind == BatchPlan::Kind::kBegin;
+    is_begin ? wait.told(wait.plan) : queue_.push_back(std::move(wait));
+  }
+  Lane();
+}
+
+void Pod::Written(const Batch& batch) {
   InFlight done = std::move(*in_flight_);
   in_flight_.reset();
   failures_ = 0;
-  if (answer == Database::Answer::kFenced) {
-    world_.Tell("pod {} is fenced", number_);
-    OpenStream();
-    for (Waiting& wait : done.waiting) {
-      const bool is_begin = wait.plan.kind == BatchPlan::Kind::kBegin;
-      is_begin ? wait.told(false, 0) : queue_.push_back(std::move(wait));
-    }
-  } else {
-    guard_->Acknowledge(done.first_sent);
-    ++head_;
-    for (std::size_t i = 0; i < done.waiting.size(); ++i) {
-      done.waiting[i].told(batch.plans[i].has_won, batch.plans[i].attempt);
-    }
-  }
+  guard_->Acknowledge(done.first_sent);
+  end_ = batch.after;
+  said_taking_ = done.takes;
+  for (std::size_t i = 0; i < done.waiting.size(); ++i) done.waiting[i].told(batch.plans[i]);
   Lane();
 }
 
@@ -269,65 +274,82 @@ void Pod::Agent() {
   }
   const int key = NextKey();
   if (!running_.emplace(key, 0).second) return;
-  Submit({.key = key}, [this, key](bool won, int attempt) {
-    if (!won) return (void)running_.erase(key);
-    running_[key] = attempt;
-    Dispatch(key, attempt, guard_);
+  Submit({.key = key}, [this, key](const BatchPlan& begun) {
+    if (!begun.has_won) return (void)running_.erase(key);
+    running_[key] = begun.attempt;
+    Dispatch({key, begun.attempt, begun.name}, guard_);
   });
 }
 
 // Connects, asks, and sends; it may be paused between any two of them.
-void Pod::Dispatch(int key, int attempt, std::shared_ptr<SendGuard> guard) {
+void Pod::Dispatch(Call call, std::shared_ptr<SendGuard> guard) {
   const unsigned connects_within = world_.dice.Percent(5) ? 9'000 : 300;
-  world_.After(world_.dice.Below(connects_within), life_, [this, key, attempt, guard] {
+  world_.After(world_.dice.Below(connects_within), life_, [this, call, guard] {
+    if (!ReachesBackend()) return Record(call, OpPhase::kNotSent, true);
     if (!guard->Enter()) {
       ++world_.refused;
-      return Record(key, attempt, OpPhase::kNotSent, true);
+      return Record(call, OpPhase::kNotSent, true);
     }
     const bool is_calm = world_.now >= world_.faults_end;
     if (!is_calm && world_.dice.Percent(world_.faults.pauses)) {
       world_.Pause(*life_, world_.dice.Below(30'000));
     }
-    world_.After(0, life_, [this, key, attempt, guard] {
-      Sent(key, attempt);
+    world_.After(0, life_, [this, call, guard] {
+      Sent(call);
       guard->Leave();
     });
   });
 }
 
-void Pod::Sent(int key, int attempt) {
-  world_.Tell("pod {} sends attempt {} of {}", number_, attempt, key);
+// An answer comes, or its connection is lost, or nothing comes.
+void Pod::Sent(Call call) {
+  world_.Tell("pod {} sends attempt {} of {}", number_, call.attempt, call.key);
   const std::int64_t arrives = 1 + world_.dice.Below(kArrivesWithin);
-  world_.After(arrives, nullptr, [this, key, attempt] { world_.Effect(key, attempt); });
+  world_.After(arrives, nullptr, [this, call, life = life_, until = world_.now + kHeldMax] {
+    Deliver(call, life, until);
+  });
   const bool is_lost = world_.dice.Percent(15);
   const std::int64_t answers = is_lost ? 10'000 : arrives + 1 + world_.dice.Below(3'000);
-  world_.After(answers, life_, [this, key, attempt, is_lost] {
-    Record(key, attempt, is_lost ? OpPhase::kUnknown : OpPhase::kDone, true);
+  world_.After(answers, life_, [this, call, is_lost, arrived = world_.now + arrives] {
+    const bool is_cut = life_->backend_cut_until > arrived;
+    if (is_cut && world_.faults.without == Mutant::kCutIsNotSent) {
+      return Record(call, OpPhase::kNotSent, true);
+    }
+    Record(call, is_lost || is_cut ? OpPhase::kUnknown : OpPhase::kDone, true);
   });
 }
 
-void Pod::Record(int key, int attempt, OpPhase to, bool is_own_dispatch) {
+// The kernel goes on sending, whatever has become of the process, and gives up in the end.
+void Pod::Deliver(Call call, std::shared_ptr<Life> life, std::int64_t held_until) {
+  if (life->backend_cut_until <= world_.now) return world_.Effect(call.key, call.attempt);
+  const std::int64_t next = world_.now + 200;
+  if (next > held_until && world_.faults.without != Mutant::kKernelKeepsBytes) return;
+  world_.After(200, nullptr, [this, call, life, held_until] { Deliver(call, life, held_until); });
+}
+
+void Pod::Record(Call call, OpPhase to, bool is_own_dispatch) {
   const BatchPlan move{.kind = BatchPlan::Kind::kMove,
-                       .key = key,
+                       .key = call.key,
                        .to = to,
-                       .attempt = attempt,
+                       .attempt = call.attempt,
+                       .name = call.name,
                        .is_own_dispatch = is_own_dispatch};
-  Submit(move, [this, key, attempt](bool, int) {
-    const auto running = running_.find(key);  // or a later one
-    if (running != running_.end() && running->second == attempt) running_.erase(running);
-    settling_.erase(key);
+  Submit(move, [this, call](const BatchPlan&) {
+    const auto running = running_.find(call.key);  // or a later one
+    if (running != running_.end() && running->second == call.attempt) running_.erase(running);
+    settling_.erase(call.key);
   });
 }
 
 void Pod::Settle() {
   world_.After(500, life_, [this] { Settle(); });
-  if (!world_.database.is_up) return;
+  if (!Reaches() || !ReachesBackend()) return;
   for (const auto& [key, op] : world_.database.operations) {
     if (op.phase != OpPhase::kUnknown || op.owner != stream_ || settling_.contains(key)) continue;
     const bool has_effect = world_.effects[key] > 0;
     if (!has_effect && world_.now - op.unknown_at < kAbsentAfter) continue;
     settling_.insert(key);
-    Record(key, op.attempt, has_effect ? OpPhase::kDone : OpPhase::kAbsent, false);
+    Record({key, op.attempt, op.name}, has_effect ? OpPhase::kDone : OpPhase::kAbsent, false);
   }
 }
 

@@ -11,6 +11,7 @@
 
 #include "filters/ledger/lease/send_guard.h"
 #include "filters/ledger/lease/stream_keeper.h"
+#include "tests/sim/fleet_table.h"
 #include "tests/sim/fleet_world.h"
 #include "tests/support/seeded_random.h"
 
@@ -18,12 +19,17 @@ namespace recourse::fleet_sim {
 
 struct Waiting {
   BatchPlan plan;
-  std::function<void(bool won, int attempt)> told;
+  std::function<void(const BatchPlan& as_written)> told;
+};
+struct Call {
+  int key = 0, attempt = 0;
+  OpName name;
 };
 struct InFlight {
   Batch batch;
   std::vector<Waiting> waiting;
   BootTime first_sent{};
+  bool takes = false;  // somebody over, and says so
 };
 
 class Pod {
@@ -35,41 +41,51 @@ class Pod {
   bool is_alive() const { return life_ != nullptr && life_->is_alive; }
   std::uint64_t stream() const { return stream_; }
   std::shared_ptr<Life> life() const { return life_; }
+  // The database does not have its last row, and no more.
+  bool HasLost() const;
 
  private:
   class Kernel;
-  class Table;
   struct PodClock;
   void OpenStream();
-  void Submit(BatchPlan plan, std::function<void(bool, int)> told);
+  bool Reaches() const { return world_.database.is_up && life_->cut_until <= world_.now; }
+  bool ReachesBackend() const { return life_->backend_cut_until <= world_.now; }
+  void Submit(BatchPlan plan, std::function<void(const BatchPlan&)> told);
   void Lane();
   void Transmit();
-  void Answered(Database::Answer answer, const Batch& batch);
+  void Arrive(int tried, const Batch& batch, const std::shared_ptr<Life>& life);
+  void Answer(int tried, const std::shared_ptr<Life>& life, std::optional<Batch> written);
+  void LookForEnd();
+  void Written(const Batch& batch);
   void Fenced();
   bool HasOpen() const;
   int NextKey();
   void Agent();
-  void Dispatch(int key, int attempt, std::shared_ptr<SendGuard> guard);
-  void Sent(int key, int attempt);
-  void Record(int key, int attempt, OpPhase to, bool is_own_dispatch);
+  void Dispatch(Call call, std::shared_ptr<SendGuard> guard);
+  void Sent(Call call);
+  void Deliver(Call call, std::shared_ptr<Life> life, std::int64_t held_until);
+  void Record(Call call, OpPhase to, bool is_own_dispatch);
   void Settle();
   void Keep(int epoch);
   void Beat();
+  void BeatAtOnce();
 
   World& world_;
   const int number_;
   std::shared_ptr<Life> life_;
-  std::uint64_t stream_ = 0, head_ = 0;
+  std::uint64_t stream_ = 0;
+  StreamEnd end_;  // acknowledged
+  Digest birth_{};
   std::shared_ptr<Kernel> kernel_;
   std::shared_ptr<SendGuard> guard_;
   std::unique_ptr<PodClock> clock_;
-  std::unique_ptr<Table> table_;
+  std::unique_ptr<PodTable> table_;
   std::unique_ptr<StreamKeeper> keeper_;
   SeededRandom random_;
   std::deque<Waiting> queue_;
   std::optional<InFlight> in_flight_;
   BootTime last_sent_{};
-  bool said_open_ = false, has_to_beat_ = false;
+  bool said_open_ = false, said_taking_ = false, has_to_beat_ = false;
   std::map<int, int> running_;  // attempt by key; 0: not begun yet
   std::set<int> settling_;      // keys
   int epoch_ = 0;               // of its stream

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <iostream>
+#include <optional>
 
 #include "tests/sim/fleet_pod.h"
 
@@ -33,8 +34,31 @@ class Fleet {
       pods_.push_back(std::make_unique<Pod>(world, i + 1));
     }
     for (const auto& pod : pods_) pod->Start();
+    if (faults.failovers > 0) Replicate();
   }
   void Run() {
+    RunToRest();
+    for (const std::string& violation : world.database.violations) {
+      world.violations.push_back(violation);
+    }
+    const auto lives = [](const auto& life) { return life->is_alive; };
+    for (const Loss& loss : world.losses) {
+      if (!loss.is_noticed && std::ranges::any_of(loss.witnesses, lives)) {
+        world.violations.push_back("lost commits were not noticed");
+      }
+    }
+  }
+  std::string Told() const {
+    std::string text;
+    for (const std::string& violation : world.violations) text += violation + "\n";
+    for (const std::string& line : world.trace) text += line + "\n";
+    return text;
+  }
+
+  World world;
+
+ private:
+  void RunToRest() {
     Fault();
     std::int64_t rest_since = world.faults_end;
     for (std::int64_t at = world.faults_end; at < world.faults_end + kCalmFor; at += 1'000) {
@@ -47,16 +71,6 @@ class Fleet {
     }
     JudgeEnd();
   }
-  std::string Told() const {
-    std::string text;
-    for (const std::string& violation : world.violations) text += violation + "\n";
-    for (const std::string& line : world.trace) text += line + "\n";
-    return text;
-  }
-
-  World world;
-
- private:
   bool IsAtRest() const {
     const auto is_open = [](const auto& entry) {
       const OpPhase phase = entry.second.phase;
@@ -77,7 +91,9 @@ class Fleet {
   void JudgeEnd() {
     for (const auto& [key, op] : world.database.operations) {
       if (op.phase != OpPhase::kDispatching && op.phase != OpPhase::kUnknown) continue;
-      world.violations.push_back(fmt::format("operation {} is open for ever", key));
+      world.violations.push_back(fmt::format("operation {} is open for ever, {} of stream {}", key,
+                                             op.phase == OpPhase::kUnknown ? "unknown" : "running",
+                                             op.owner));
     }
     for (const auto& [number, row] : world.database.streams) {
       if (row.state == 2) {
@@ -96,19 +112,44 @@ class Fleet {
     if (pod.is_alive() && world.dice.Percent(world.faults.cuts)) {
       pod.life()->cut_until = std::min(world.now + time, world.faults_end);
     }
+    if (pod.is_alive() && world.dice.Percent(world.faults.backend_cuts)) {
+      pod.life()->backend_cut_until = std::min(world.now + time, world.faults_end);
+      world.Tell("pod {} is cut off its backend for {}", pod.life()->pod, time);
+    }
     if (pod.is_alive() && world.dice.Percent(world.faults.crashes)) pod.Kill();
+    if (world.database.is_up && world.dice.Percent(world.faults.failovers)) FailOver();
     if (world.database.is_up && world.dice.Percent(world.faults.outages)) {
-      world.database.is_up = false;
-      world.Tell("the database is away");
-      world.After(std::min(time, world.faults_end - world.now), nullptr, [this] {
-        world.database.is_up = true;
-        world.Tell("the database is back");
-      });
+      GoAway(std::min(time, world.faults_end - world.now));
     }
     for (const auto& one : pods_) {
       if (!one->is_alive() && world.database.is_up && world.dice.Percent(30)) one->Start();
     }
     world.After(200 + world.dice.Below(2'000), nullptr, [this] { Fault(); });
+  }
+  void Replicate() {
+    if (world.database.is_up) world.database.Replicate();
+    const std::int64_t lag = 10 + world.dice.Below(world.dice.Percent(80) ? 300 : 3'000);
+    if (world.now < world.faults_end) world.After(lag, nullptr, [this] { Replicate(); });
+  }
+  // To a standby that nobody has waited for.
+  void FailOver() {
+    Loss loss;
+    for (const int key : world.database.FailOver()) loss.keys.insert(key);
+    for (const auto& pod : pods_) {
+      if (pod->is_alive() && pod->HasLost()) loss.witnesses.push_back(pod->life());
+    }
+    world.Tell("FAILOVER: {} operations are not what they were, {} pods have lost rows",
+               loss.keys.size(), loss.witnesses.size());
+    world.losses.push_back(std::move(loss));
+    GoAway(std::min<std::int64_t>(world.dice.Below(10'000), world.faults_end - world.now));
+  }
+  void GoAway(std::int64_t time) {
+    world.database.Stop();
+    world.Tell("the database is away");
+    world.After(time, nullptr, [this] {
+      world.database.is_up = true;
+      world.Tell("the database is back");
+    });
   }
 
   std::vector<std::unique_ptr<Pod>> pods_;
@@ -121,6 +162,7 @@ std::uint64_t FromEnvironment(const char* name, std::uint64_t otherwise) {
 
 struct Sums {
   int takeovers = 0, refused = 0, ended = 0, violated = 0;
+  int losses = 0, unnoticed = 0;  // of the latter nobody who lives can know
   std::size_t effects = 0;
   std::string first;
 };
@@ -135,6 +177,10 @@ Sums Play(Faults faults, std::uint64_t seeds, std::uint64_t shard = 0, std::uint
     sums.refused += fleet.world.refused;
     sums.ended += fleet.world.ended;
     sums.effects += fleet.world.effects.size();
+    for (const Loss& loss : fleet.world.losses) {
+      sums.losses += !loss.keys.empty();
+      sums.unnoticed += !loss.keys.empty() && !loss.is_noticed;
+    }
     if (fleet.world.violations.empty() || sums.violated++ > 0) continue;
     Fleet again(seed, faults, true);
     again.Run();
@@ -151,28 +197,78 @@ void PlayAgain(std::uint64_t seed, Faults faults) {
   EXPECT_TRUE(fleet.world.violations.empty()) << "seed " << seed;
 }
 
-class FleetSimulationTest : public testing::TestWithParam<std::uint64_t> {};
+constexpr Faults kLasting{.pauses = 20,
+                          .crashes = 15,
+                          .outages = 10,
+                          .lost_answers = 5,
+                          .cuts = 10,
+                          .backend_cuts = 10,
+                          .slow_commits = 3};
+// Also databases that lose what they have acknowledged.
+constexpr Faults kLosing{.pauses = 20,
+                         .crashes = 15,
+                         .outages = 5,
+                         .lost_answers = 5,
+                         .cuts = 10,
+                         .backend_cuts = 10,
+                         .slow_commits = 3,
+                         .failovers = 8};
 
-TEST_P(FleetSimulationTest, EveryCallHasOneEffectAtMostAndEnds) {
-  const Faults faults{.pauses = 20, .crashes = 15, .outages = 10, .lost_answers = 5, .cuts = 10};
-  if (const std::uint64_t only = FromEnvironment("RECOURSE_SIM_SEED", 0); only != 0) {
-    if (GetParam() == 0) PlayAgain(only, faults);
-    return;
+class FleetSimulationTest : public testing::TestWithParam<std::uint64_t> {
+ protected:
+  // Unless one seed alone is to be played again.
+  std::optional<Sums> PlayAll(Faults faults, std::uint64_t seeds) {
+    if (const std::uint64_t only = FromEnvironment("RECOURSE_SIM_SEED", 0); only != 0) {
+      if (GetParam() == 0) PlayAgain(only, faults);
+      return std::nullopt;
+    }
+    const Sums sums =
+        Play(faults, FromEnvironment("RECOURSE_SIM_SEEDS", seeds), GetParam(), kShards);
+    EXPECT_EQ(sums.violated, 0) << sums.first;
+    EXPECT_GT(sums.takeovers, 0);
+    EXPECT_GT(sums.refused, 0);
+    EXPECT_GT(sums.ended, 0);
+    return sums;
   }
-  const Sums sums =
-      Play(faults, FromEnvironment("RECOURSE_SIM_SEEDS", kSeeds), GetParam(), kShards);
-  EXPECT_EQ(sums.violated, 0) << sums.first;
-  EXPECT_GT(sums.takeovers, 0);
-  EXPECT_GT(sums.refused, 0);
-  EXPECT_GT(sums.ended, 0);
+};
+
+TEST_P(FleetSimulationTest, EveryCallHasOneEffectAtMostAndEnds) { PlayAll(kLasting, kSeeds); }
+
+// Nobody begins anything in a ledger that is known to have been put back, and it is known as soon
+// as one is there who has been told of what is gone.
+TEST_P(FleetSimulationTest, WhatADatabaseLosesIsNoticed) {
+  const auto sums = PlayAll(kLosing, kSeeds / 4);
+  if (!sums) return;
+  EXPECT_GT(sums->losses, 0);
+  EXPECT_LT(sums->unnoticed * 5, sums->losses);
+  RecordProperty("losses", sums->losses);
+  RecordProperty("unnoticed", sums->unnoticed);
 }
 
 INSTANTIATE_TEST_SUITE_P(Shard, FleetSimulationTest, testing::Range(std::uint64_t{0}, kShards));
 
-TEST(FleetFaultsTest, WithoutTheWatchdogAPausedProcessSendsWhatWasTakenOver) {
-  const Sums sums = Play({.pauses = 20, .crashes = 15, .has_watchdog = false}, 200);
-  EXPECT_GT(sums.violated, 0) << "the simulation could not fail";
+// Each rule that is left out alone breaks the promise, or the simulation could not fail.
+class FleetMutantTest : public testing::TestWithParam<Mutant> {};
+
+TEST_P(FleetMutantTest, IsNoticed) {
+  Faults faults = kLosing;
+  faults.without = GetParam();
+  const bool hangs_on_answers =
+      GetParam() == Mutant::kLeaseFromLastSending || GetParam() == Mutant::kTakerSaysNothing;
+  if (hangs_on_answers) faults.lost_answers = 30;
+  int violated = 0;
+  for (std::uint64_t first = 0; violated == 0 && first < kSeeds; first += 50) {
+    violated = Play(faults, first + 50, first).violated;
+  }
+  EXPECT_GT(violated, 0);
 }
+
+INSTANTIATE_TEST_SUITE_P(Rule, FleetMutantTest,
+                         testing::Values(Mutant::kNoWatchdog, Mutant::kNoFence,
+                                         Mutant::kLeaseFromLastSending, Mutant::kEndIgnored,
+                                         Mutant::kEndByNumber, Mutant::kRestoredBegins,
+                                         Mutant::kOutcomeOfAnyCall, Mutant::kCutIsNotSent,
+                                         Mutant::kKernelKeepsBytes, Mutant::kTakerSaysNothing));
 
 // Whatever the database does: who lives is taken for dead by nobody.
 TEST(FleetFaultsTest, ADatabaseThatIsAwayMakesNobodyDead) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -29,8 +30,13 @@ class StreamTable {
   };
 
   virtual ~StreamTable() = default;
+  // Whether the database knows that this process is taking something over. Until then nothing is
+  // its own to take: nobody would look after that when it dies.
+  virtual bool HasSaidTaking() const = 0;
   virtual Result<Listed> List() = 0;
   virtual Result<std::vector<Watch::Beat>> Beats(std::span<const std::uint64_t> streams) = 0;
+  // The stream had this beat: unless it has it again, the ledger is marked as restored.
+  virtual Result<void> TellWentBack(Watch::Silent seen) = 0;
   // Compared and set: false where the stream has another beat by now, or another taker. From true
   // on no batch of the stream is written, and it is this process's to take over.
   virtual Result<bool> Declare(Watch::Silent silent) = 0;
@@ -50,11 +56,13 @@ class StreamKeeper {
   MonoTime Step();
   // Another stream of this process, whose lock was held until just now, or which was handed over.
   void TakeOver(std::uint64_t stream) { taking_.push_back(stream); }
-  // While it is, this process has something open, and is watched.
-  bool is_taking() const { return !taking_.empty(); }
+  // While it is, or is about to, this process has something open, and is watched.
+  bool is_taking() const { return !taking_.empty() || has_found() || is_in_doubt_; }
   std::uint64_t takeovers() const { return takeovers_; }
 
  private:
+  bool has_found() const { return !silent_.empty() || !abandoned_.empty(); }
+  bool TellWentBack();
   bool TakeOverNext();
   bool DeclareNext();
   bool AdoptNext();
@@ -67,8 +75,10 @@ class StreamKeeper {
   const Clock& clock_;
   Random& random_;
   std::deque<std::uint64_t> taking_;
+  std::optional<Watch::Silent> went_back_;
   std::deque<Watch::Silent> silent_;
   std::deque<StreamTable::Abandoned> abandoned_;
+  bool is_in_doubt_ = false;  // something may have been taken, and a list will show it
   MonoTime list_due_{}, read_due_{};
   int failures_ = 0;
   std::uint64_t takeovers_ = 0;

@@ -66,6 +66,7 @@ std::vector<Watch::Silent> Watch::Read(MonoTime asked, MonoTime answered,
     const auto found = seen_.find(now.stream);
     if (found == seen_.end()) continue;
     Seen& seen = found->second;
+    if (now.beat < seen.beat) went_back_ = Silent{now.stream, seen.beat};
     const bool goes_on = seen.read != MonoTime{} && answered - seen.read <= limits::kWatchPauseMax;
     seen.read = answered;
     if (!goes_on || !now.has_open || now.beat != seen.beat) {

@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "proxy/base/clock.h"
@@ -52,6 +54,9 @@ class Watch {
   std::vector<Silent> Read(MonoTime asked, MonoTime answered, std::span<const Beat> beats);
   // A query was not answered: what was silent until now may have had no database either.
   void Failed();
+  // A beat that was seen, and behind which its stream has gone since, as no process goes: the
+  // database was put back to an older state. Once for each answer that shows it.
+  std::optional<Silent> TakeWentBack() { return std::exchange(went_back_, std::nullopt); }
 
  private:
   struct Seen {
@@ -63,6 +68,7 @@ class Watch {
   const std::uint64_t own_;
   std::vector<std::uint64_t> ring_;
   std::map<std::uint64_t, Seen> seen_;  // by stream of the ring
+  std::optional<Silent> went_back_;
 };
 
 }  // namespace recourse

@@ -46,7 +46,8 @@ class PgLane {
   // While something of a dead process is being taken over this one is watched, and from then on
   // for what has become its work. Thread-safe.
   void SetTaking(bool is_taking);
-  bool is_away() const;  // the database; thread-safe
+  bool has_said_taking() const { return lease_.said_taking(); }  // thread-safe
+  bool is_away() const;                                          // the database; thread-safe
   // It sends a batch, if only an empty one, and so finds out what has become of its stream.
   // Thread-safe.
   void Beat();

@@ -149,6 +149,7 @@ PostgresLedger::PostgresLedger(PgLedgerOptions options, const Clock& clock)
                               return PgStreamTable::Parts::LastRow{stats.last_id, stats.head};
                             },
                         .behind = [this] { lane_.Beat(); },
+                        .has_said_taking = [this] { return lane_.has_said_taking(); },
                         .note = [this](const OperatorOrder& order) { return RecordOrder(order); },
                         .pod = options_.store.pod},
               .own = [this] { return lane_.stream(); },

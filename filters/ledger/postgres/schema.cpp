@@ -4,7 +4,9 @@
 
 #include <algorithm>
 
+#include "filters/ledger/postgres/pg_values.h"
 #include "proxy/base/check.h"
+#include "proxy/base/log/log.h"
 
 namespace recourse {
 namespace {
@@ -196,6 +198,41 @@ std::expected<void, std::string> MigrationFailed(PgConnection& connection,
   return std::unexpected("the ledger's tables cannot be made: " + failure.text);
 }
 
+constexpr PgStatement kNoteRestored{"note_restored",
+                                    "UPDATE ledger SET restored_at = coalesce(restored_at, now())"};
+// It may have gone back again since the group accepted that.
+constexpr PgStatement kDropAccepted{"drop_accepted",
+                                    "UPDATE secret SET accepted_at = NULL WHERE grp = $1::text"};
+constexpr PgStatement kHoldStreams{
+    "hold_streams",
+    "UPDATE stream t SET held = true WHERE NOT held AND NOT EXISTS (SELECT 1 FROM secret s, ledger"
+    " l WHERE s.grp = t.grp AND s.accepted_at >= l.restored_at)"};
+constexpr PgStatement kKeepNumbers{
+    "keep_numbers",
+    "SELECT setval('stream_number', greatest(nextval('stream_number'), $1::bigint)),"
+    " setval('place', greatest(nextval('place'), $2::bigint))"};
+// Ends what stands behind it, by a division by zero.
+constexpr PgStatement kIsBehind{"is_behind",
+                                "SELECT 1 / count(*) FROM stream WHERE stream = $1::bigint"
+                                " AND beat < $2::bigint"};
+
+void QueueTelling(PgConnection& connection, std::string_view group, std::uint64_t stream,
+                  std::uint64_t place) {
+  connection.Queue(kNoteRestored);
+  connection.Queue(kDropAccepted, PgArguments().Bytes(group));
+  connection.Queue(kHoldStreams);
+  connection.Queue(kKeepNumbers, PgArguments().Int(AsInt(stream)).Int(AsInt(place)));
+}
+
+void LogWentBack(std::string_view stands, const std::string& last) {
+  Log(LogLevel::kError,
+      "the ledger's database was put back to an older state: what was done after that is not "
+      "remembered, and would be done again by a repeat; new writes are refused until somebody has "
+      "accepted that",
+      {{stands, last},
+       {"do", "find out what was done since, then run: recourse ledger accept --reason TEXT"}});
+}
+
 }  // namespace
 
 std::string_view NameOf(StreamState state) {
@@ -329,6 +366,31 @@ std::optional<std::int64_t> ReadPgAcceptedMs(PgConnection& connection, std::stri
   const auto said = connection.Run();
   if (!said) return std::nullopt;
   return said->front().size() == 0 ? 0 : said->front().Int(0, 0);
+}
+
+StreamEnd StreamEndIn(const PgRows& rows, int number_column, int chain_column) {
+  StreamEnd end{.number = rows.Number(0, number_column)};
+  const std::string_view chain = rows.Bytes(0, chain_column);
+  if (chain.size() == end.chain.size()) std::copy(chain.begin(), chain.end(), end.chain.begin());
+  return end;
+}
+
+bool TellPgWentBack(PgConnection& connection, const OwnEnd& own) {
+  QueueTelling(connection, own.group, UnpackRowId(own.head).stream, (own.place >> 12) + 1);
+  if (!connection.Run()) return false;
+  LogWentBack("last_row", PrintRowId(own.head));
+  return true;
+}
+
+std::expected<void, PgFailure> TellPgWentBack(PgConnection& connection, std::string_view group,
+                                              Watch::Silent seen) {
+  connection.Queue(kIsBehind, PgArguments().Int(AsInt(seen.stream)).Int(AsInt(seen.beat)));
+  QueueTelling(connection, group, seen.stream, 1);
+  const auto told = connection.Run();
+  if (!told && told.error().sqlstate == "22012") return {};
+  if (!told) return std::unexpected(told.error());
+  LogWentBack("stream", std::to_string(seen.stream));
+  return {};
 }
 
 }  // namespace recourse

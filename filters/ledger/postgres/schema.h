@@ -8,6 +8,9 @@
 #include <string>
 #include <string_view>
 
+#include "filters/ledger/lease/stream_end.h"
+#include "filters/ledger/lease/watch.h"
+#include "filters/ledger/model/row_id.h"
 #include "filters/ledger/postgres/connection.h"
 #include "proxy/base/crypto/hash.h"
 
@@ -65,5 +68,27 @@ std::expected<PgAccepted, std::string> AcceptPgRestored(PgConnection& connection
 // When the group accepted last that the ledger was restored, by the database's clock; 0: never.
 // nullopt: it does not answer.
 std::optional<std::int64_t> ReadPgAcceptedMs(PgConnection& connection, std::string_view group);
+
+// The last row `id` of a stream, and its hash.
+inline StreamEnd StreamEndOf(std::uint64_t id, const Digest& chain) {
+  return {UnpackRowId(id).number, chain};
+}
+StreamEnd StreamEndIn(const PgRows& rows, int number_column, int chain_column);
+
+// What a process was told last that its stream ends with.
+struct OwnEnd {
+  std::uint64_t head = 0;   // id of the row
+  std::uint64_t place = 0;  // of a row before it
+  const Digest& chain;
+  const std::string& group;
+};
+
+// The ledger is marked as restored: no stream begins anything until the restore is accepted, and
+// what that process has seen of numbers is not given again. False: it is away.
+bool TellPgWentBack(PgConnection& connection, const OwnEnd& own);
+
+// Of another process's stream, which had that beat; nothing is done where it has it again.
+std::expected<void, PgFailure> TellPgWentBack(PgConnection& connection, std::string_view group,
+                                              Watch::Silent seen);
 
 }  // namespace recourse

@@ -34,9 +34,10 @@ constexpr PgStatement kPutEpoch{
     "INSERT INTO event (stream, number, day, place, won, kind, grp, at, bytes)"
     " SELECT stream, 1, (extract(epoch FROM now()) / 86400)::int, place, true, 3, grp, now(),"
     " $2::bytea FROM stream WHERE stream = $1::bigint"};
+// Anybody's to take over: nobody would look after it if it were this one's, which has just begun.
 constexpr PgStatement kSucceed{"succeed",
-                               "UPDATE stream SET state = 2, taken_by = $2::bigint"
-                               " WHERE stream = $1::bigint AND state = 1 AND grp = $3::text"};
+                               "UPDATE stream SET state = 2, taken_by = NULL"
+                               " WHERE stream = $1::bigint AND state = 1 AND grp = $2::text"};
 // How the agents are named hangs on it. While an import goes on nobody begins, and who began before
 // it never begins again; behind kPutStream, as who imports holds what that shares.
 constexpr PgStatement kImported{
@@ -54,60 +55,28 @@ constexpr PgStatement kEndIdle{
 constexpr PgStatement kFind{
     "find_stream",
     "SELECT state, head, chain, place FROM stream WHERE stream = $1::bigint FOR UPDATE"};
-// What this process has seen of numbers is not given again.
-constexpr PgStatement kNoteRestored{"note_restored",
-                                    "UPDATE ledger SET restored_at = coalesce(restored_at, now())"};
-// It may have gone back again since the group accepted that.
-constexpr PgStatement kDropAccepted{"drop_accepted",
-                                    "UPDATE secret SET accepted_at = NULL WHERE grp = $1::text"};
-constexpr PgStatement kHoldStreams{
-    "hold_streams",
-    "UPDATE stream t SET held = true WHERE NOT held AND NOT EXISTS (SELECT 1 FROM secret s, ledger"
-    " l WHERE s.grp = t.grp AND s.accepted_at >= l.restored_at)"};
-constexpr PgStatement kKeepNumbers{
-    "keep_numbers",
-    "SELECT setval('stream_number', greatest(nextval('stream_number'), $1::bigint)),"
-    " setval('place', greatest(nextval('place'), $2::bigint))"};
-
 void LogRefusal(const PgFailure& failure) {
   Log(LogLevel::kError, "the ledger's database refuses a batch",
       {{"sqlstate", failure.sqlstate}, {"reason", failure.text}});
 }
 
-// What this process was told last that its stream ends with.
-struct OwnEnd {
-  std::uint64_t head = 0;   // id of the row
-  std::uint64_t place = 0;  // of a row before it
-  const Digest& chain;
-  const std::string& group;
-};
-
-// Whether `found` (kFind) still has that; if not, the database went back, which everybody is told.
-// nullopt: it is away.
-std::optional<bool> CheckEnd(PgConnection& connection, const OwnEnd& own, const PgRows& found) {
-  const RowId last = UnpackRowId(own.head);
-  // Nobody else writes to it; but a process that began since then may have been given its number.
-  const bool is_own = found.size() == 1 && found.Number(0, 1) == last.number &&
-                      found.Bytes(0, 2) == AsView(own.chain);
-  if (is_own) return true;
-  connection.Queue(kNoteRestored);
-  connection.Queue(kDropAccepted, PgArguments().Bytes(own.group));
-  connection.Queue(kHoldStreams);
-  connection.Queue(kKeepNumbers, PgArguments().Int(last.stream).Int(AsInt((own.place >> 12) + 1)));
-  if (!connection.Run()) return std::nullopt;
-  Log(LogLevel::kError,
-      "the ledger's database was put back to an older state: what was done after that is not "
-      "remembered, and would be done again by a repeat; new writes are refused until somebody has "
-      "accepted that",
-      {{"last_row", PrintRowId(own.head)},
-       {"do", "find out what was done since, then run: recourse ledger accept --reason TEXT"}});
-  return false;
+// Of kFind; nullopt: the stream is not listed.
+std::optional<StreamEnd> FoundEnd(const PgRows& found) {
+  if (found.size() != 1) return std::nullopt;
+  return StreamEndIn(found, 1, 2);
 }
 
+// Whether the stream ends as this process was told; if not, everybody is told. nullopt: the
+// database is away.
 std::optional<bool> LookForEnd(PgConnection& connection, const OwnEnd& own) {
   connection.Queue(kFind, PgArguments().Int(UnpackRowId(own.head).stream));
   const auto found = connection.Run();
-  return found ? CheckEnd(connection, own, found->front()) : std::nullopt;
+  if (!found) return std::nullopt;
+  const StreamEnd acknowledged = StreamEndOf(own.head, own.chain);
+  if (JudgeEnd(acknowledged, nullptr, FoundEnd(found->front())) == EndFound::kAcknowledged) {
+    return true;
+  }
+  return TellPgWentBack(connection, own) ? std::optional(false) : std::nullopt;
 }
 
 void Shorten(Event& event) {
@@ -211,12 +180,11 @@ std::expected<void, std::string> PgStore::BeginStream() {
   return {};
 }
 
-// Whoever lists the streams finds that of the process before as what this one has to take over.
+// Whoever lists the streams finds that of the process before as one to take over.
 void PgStore::TidyStreams() {
   const std::uint64_t before = options_.begun ? options_.begun(identity_, stream_) : 0;
   if (before != 0) {
-    connection_->Queue(kSucceed,
-                       PgArguments().Int(AsInt(before)).Int(AsInt(stream_)).Bytes(options_.group));
+    connection_->Queue(kSucceed, PgArguments().Int(AsInt(before)).Bytes(options_.group));
   }
   connection_->Queue(kEndIdle, PgArguments().Bytes(options_.group));
   (void)connection_->Run();
@@ -466,21 +434,25 @@ std::optional<BatchEnd> PgStore::Resolve() {
     return std::nullopt;
   }
   const PgRows& row = answered->front();
-  Built built = std::move(*in_doubt_);
-  in_doubt_.reset();
-  if (row.size() == 1 && row.Number(0, 1) == UnpackRowId(built.head).number &&
-      row.Bytes(0, 2) == AsView(built.chain)) {
-    built.place = row.Number(0, 3);
-    Adopt(std::move(built));
-    return BatchEnd::kDone;
+  const StreamEnd in_doubt = StreamEndOf(in_doubt_->head, in_doubt_->chain);
+  switch (JudgeEnd(StreamEndOf(head_, chain_), &in_doubt, FoundEnd(row))) {
+    case EndFound::kInDoubt:
+      in_doubt_->place = row.Number(0, 3);
+      Adopt(std::move(*in_doubt_));
+      in_doubt_.reset();
+      return BatchEnd::kDone;
+    case EndFound::kWentBack:
+      if (!TellPgWentBack(*connection_, {head_, written_place_, chain_, options_.group})) {
+        connection_.reset();
+        return std::nullopt;
+      }
+      in_doubt_.reset();
+      return BatchEnd::kFenced;
+    case EndFound::kAcknowledged:
+      in_doubt_.reset();
+      break;
   }
-  if (!CheckEnd(*connection_, {head_, written_place_, chain_, options_.group}, row)) {
-    in_doubt_ = std::move(built);
-    connection_.reset();
-    return std::nullopt;
-  }
-  const bool is_ours = row.size() == 1 && row.Number(0, 1) == UnpackRowId(head_).number &&
-                       row.Int(0, 0) == static_cast<int>(StreamState::kLive);
+  const bool is_ours = row.Int(0, 0) == static_cast<int>(StreamState::kLive);
   return is_ours ? BatchEnd::kAway : BatchEnd::kFenced;
 }
 

@@ -51,6 +51,7 @@ void PgStreamLease::End() {
   if (guard_ != nullptr) guard_->guard.End();
   local_.is_taking = false;
   said_open_ = false;
+  said_taking_ = false;
 }
 
 BootClock::duration PgStreamLease::BeatIn(bool is_taking) const {
@@ -61,6 +62,7 @@ BootClock::duration PgStreamLease::BeatIn(bool is_taking) const {
 // What others have taken or done since is found by its number.
 bool PgStreamLease::CountWork(bool is_taking) {
   local_.is_taking = is_taking;
+  if (!is_taking) said_taking_ = false;
   const PgArguments own = PgArguments().Int(AsInt(stream_));
   store_.connection().Queue(kOwned, own);
   const auto count = store_.connection().Run();

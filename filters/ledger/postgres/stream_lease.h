@@ -2,6 +2,7 @@
 // beside writing rows. One thread.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -20,7 +21,12 @@ class PgStreamLease {
   void Take();
   // As the store's, of whose batches it counts from their first sending.
   BatchEnd Commit(std::vector<PlannedRows>& plans, const std::vector<NoteRow>& notes);
-  void Confirm() { guard_->guard.Acknowledge(sent_); }
+  void Confirm() {
+    guard_->guard.Acknowledge(sent_);
+    said_taking_ = local_.is_taking;
+  }
+  // The database has been told that a dead process is being taken over.
+  bool said_taking() const { return said_taking_; }  // thread-safe
   // The stream was taken over, or is given up.
   void End();
   // How long until an empty batch has to go: soon while something is open, or `is_taking`, as a
@@ -52,6 +58,7 @@ class PgStreamLease {
   std::shared_ptr<Guard> guard_;
   BootTime sent_{};
   bool said_open_ = false;
+  std::atomic<bool> said_taking_ = false;
 };
 
 }  // namespace recourse

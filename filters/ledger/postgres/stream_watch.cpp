@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "filters/ledger/model/row_id.h"
+#include "filters/ledger/postgres/schema.h"
 #include "filters/ledger/rules/record_outcome.h"
 #include "proxy/base/crash_point.h"
 #include "proxy/base/log/log.h"
@@ -110,12 +111,8 @@ Result<StreamTable::Listed> PgStreamTable::List() {
           std::ranges::any_of(listed_, IsUnchanged));
   if (!rows) return std::unexpected(rows.error());
   Listed listed;
-  std::uint64_t head = 0;
-  std::string_view chain;
   for (int row = 0; row < rows->size(); ++row) {
     listed.processes = rows->Number(row, 0);
-    head = rows->Number(row, 5);
-    chain = rows->Bytes(row, 7);
     if (rows->IsNull(row, 1)) continue;
     const std::uint64_t stream = rows->Number(row, 1), taken_by = rows->Number(row, 3);
     if (rows->Int(row, 2) == 1) {
@@ -126,17 +123,14 @@ Result<StreamTable::Listed> PgStreamTable::List() {
       listed.abandoned.push_back({stream, taken_by});
     }
   }
-  if (parts_.behind && IsBehind(own, head, chain)) parts_.behind();
+  if (parts_.behind) {
+    const auto end_of = [](const Parts::LastRow& row) { return StreamEndOf(row.id, row.hash); };
+    const bool is_gone =
+        SeemsGone(end_of(own), StreamEndIn(*rows, 5, 7), end_of(parts_.acknowledged()));
+    if (is_gone) parts_.behind();
+  }
   listed_ = SeenAfter(listed_, listed.open);
   return listed;
-}
-
-// More than it knew before may have been written meanwhile.
-bool PgStreamTable::IsBehind(const Parts::LastRow& before, std::uint64_t head,
-                             std::string_view chain) const {
-  const std::uint64_t number = UnpackRowId(before.id).number;
-  if (number == 0 || (head == number && chain == AsView(before.hash))) return false;
-  return head <= number || parts_.acknowledged() == before;
 }
 
 Result<std::vector<Watch::Beat>> PgStreamTable::Beats(std::span<const std::uint64_t> streams) {
@@ -167,6 +161,15 @@ PgStreamTable::SeenStreams PgStreamTable::SeenAfter(const SeenStreams& before,
     seen[stream] = {beat, is_same ? known->second.times + 1 : 0};
   }
   return seen;
+}
+
+Result<void> PgStreamTable::TellWentBack(Watch::Silent seen) {
+  const auto lost = std::unexpected(Error(ErrorCode::kLedgerUnavailable,
+                                          "the ledger's database cannot be told that it is older"));
+  if (connection_ == nullptr || connection_->is_lost()) return lost;
+  if (TellPgWentBack(*connection_, parts_.group, seen)) return {};
+  connection_.reset();
+  return lost;
 }
 
 Result<bool> PgStreamTable::Declare(Watch::Silent silent) {

@@ -44,14 +44,19 @@ class PgStreamTable final : public StreamTable {
     };
     std::function<LastRow()> acknowledged{};
     std::function<void()> behind{};
+    std::function<bool()> has_said_taking{};  // unset: as if it had
     // Unset, or makes it durable under the stream of this process.
     std::function<Result<void>(const OperatorOrder&)> note{};
     std::string pod{};  // of this process
   };
   explicit PgStreamTable(Parts parts) : parts_(std::move(parts)) {}
 
+  bool HasSaidTaking() const override {
+    return !parts_.has_said_taking || parts_.has_said_taking();
+  }
   Result<Listed> List() override;
   Result<std::vector<Watch::Beat>> Beats(std::span<const std::uint64_t> streams) override;
+  Result<void> TellWentBack(Watch::Silent seen) override;
   Result<bool> Declare(Watch::Silent silent) override;
   Result<bool> Adopt(Abandoned abandoned) override;
   Result<bool> TakeOverSome(std::uint64_t stream) override;
@@ -68,7 +73,6 @@ class PgStreamTable final : public StreamTable {
   // `proves`: it is answered only by a database that also confirms what is written.
   Result<PgRows> Ask(const PgStatement& statement, const PgArguments& arguments,
                      bool proves = false);
-  bool IsBehind(const Parts::LastRow& before, std::uint64_t head, std::string_view chain) const;
   Result<bool> LeaveSealed(std::uint64_t stream);
   Result<void> TellEnd(std::uint64_t stream, std::size_t waiting);
 

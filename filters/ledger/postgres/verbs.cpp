@@ -98,10 +98,16 @@ void PgRecord::Reset() {
   transition_->dispatching = nullptr;
 }
 
+// Since the database went back to an older state another call may have its number.
 Judged<Plan*> PgRecord::Ask(Known& known) {
   auto plan = recourse::Decide(*transition_, known);
   if (!plan) return std::unexpected(plan.error());
   plan_ = std::move(*plan);
+  const Event* const sent = wait_->asked.dispatching;
+  if (sent != nullptr && FirstEvent(plan_).key != sent->key) {
+    return Fails(Error(ErrorCode::kInternal, "the ledger does not have this call any more",
+                       Delivery::kUncertain));
+  }
   return &plan_;
 }
 
