@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <utility>
 
 #include "filters/credentials/secret_forms.h"
@@ -15,6 +16,7 @@ constexpr std::size_t kBackslashesMax = 8, kPercentsMax = 4;
 constexpr std::size_t kCutOff = std::string_view::npos;  // the text ends before that is known
 
 char Lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; }
+char Upper(char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c & ~0x20) : c; }
 bool IsSameLetter(char a, char b) { return Lower(a) == Lower(b); }
 
 // How many bytes stand at the beginning of `text` for the character; 0: something else.
@@ -110,6 +112,10 @@ std::size_t AsEscape(std::string_view text, char wanted) {
   }
 }
 
+std::size_t PairOf(char first, char second) {
+  return std::size_t{256} * static_cast<unsigned char>(first) + static_cast<unsigned char>(second);
+}
+
 constexpr std::size_t kNo = kCutOff - 1;
 
 // How many bytes at the beginning of `text` are the secret.
@@ -139,35 +145,66 @@ EchoScrubber::EchoScrubber(const std::vector<std::string>& values) {
   for (const std::string& value : values) {
     for (const std::string& secret : SecretsIn(value)) {
       for (std::string& form : FormsOfSecret(secret)) {
-        if (std::ranges::find(known->forms, form) != known->forms.end()) continue;
-        known->forms.push_back(std::move(form));
+        auto& same = known->forms[Lower(form.front())];
+        if (std::ranges::find(same, form) == same.end()) same.push_back(std::move(form));
       }
     }
   }
-  for (int byte = 0; byte < 128; ++byte) {
-    const char c = static_cast<char>(byte);
-    known->begins[static_cast<std::size_t>(byte)] =
-        !known->forms.empty() &&
-        (BeginsEscape(c) || std::ranges::any_of(known->forms, [c](const std::string& form) {
-           return IsSameLetter(form.front(), c);
-         }));
+  for (const auto& [first, same] : known->forms) {
+    for (const std::string& form : same) AddBegin(form, *known);
+    if (std::string_view("/\"'").contains(first)) known->pairs.set(PairOf('\\', first));
   }
-  for (const std::string& form : known->forms) {
-    known->begins[static_cast<unsigned char>(form.front())] = true;
-  }
+  if (!known->forms.empty()) AddEscapes(*known);
   known_ = std::move(known);
+}
+
+// Of which the first character is not escaped.
+void EchoScrubber::AddBegin(const std::string& form, Known& known) {
+  const char second = form.size() > 1 ? form[1] : form[0];
+  for (const char c : {Lower(form[0]), Upper(form[0])}) {
+    known.begins[static_cast<unsigned char>(c)] = true;
+    for (const char d : {Lower(second), Upper(second), '\\', '%', '&'}) {
+      known.pairs.set(PairOf(c, d));
+    }
+  }
+}
+
+void EchoScrubber::AddEscapes(Known& known) {
+  constexpr std::string_view kDigits = "0123456789abcdefABCDEF";
+  for (const char c : {'\\', '%', '&'}) known.begins[static_cast<unsigned char>(c)] = true;
+  for (const char d : std::string_view("\\ux01234567")) known.pairs.set(PairOf('\\', d));
+  for (const char d : kDigits) known.pairs.set(PairOf('%', d));
+  known.pairs.set(PairOf('&', '#'));
+  for (char d = 'a'; d <= 'z'; ++d) {
+    known.pairs.set(PairOf('&', d));
+    known.pairs.set(PairOf('&', Upper(d)));
+  }
+}
+
+bool EchoScrubber::MayBeginAt(std::string_view text, std::size_t at) const {
+  const char c = text[at];
+  if (!known_->begins[static_cast<unsigned char>(c)]) return false;
+  return at + 1 == text.size() || known_->pairs.test(PairOf(c, text[at + 1]));
 }
 
 EchoScrubber::Found EchoScrubber::FindNext(std::string_view text, std::size_t from,
                                            bool ends) const {
   for (std::size_t at = from; at < text.size(); ++at) {
-    if (!known_->begins[static_cast<unsigned char>(text[at])]) continue;
+    if (!MayBeginAt(text, at)) continue;
+    const std::string_view rest = text.substr(at);
     std::size_t longest = 0;
-    for (const std::string& secret : known_->forms) {
-      if (!BeginsEscape(text[at]) && !IsSameLetter(text[at], secret.front())) continue;
-      const std::size_t size = SizeOf(secret, text.substr(at));
-      if (size == kCutOff && !ends) return {at, 0};
-      if (size < kNo) longest = std::max(longest, size);
+    const bool is_escape = BeginsEscape(rest.front());
+    const auto plain = known_->forms.find(Lower(rest.front()));
+    const auto end = known_->forms.end();
+    for (auto group = is_escape ? known_->forms.begin() : plain; group != end;
+         group = is_escape ? std::next(group) : end) {
+      const auto& [first, same] = *group;
+      if (group != plain && AsEscape(rest, first) == 0) continue;
+      for (const std::string& form : same) {
+        const std::size_t size = SizeOf(form, rest);
+        if (size == kCutOff && !ends) return {at, 0};
+        if (size < kNo) longest = std::max(longest, size);
+      }
     }
     if (longest != 0) return {at, longest};
   }

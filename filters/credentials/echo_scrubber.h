@@ -2,7 +2,9 @@
 #pragma once
 
 #include <array>
+#include <bitset>
 #include <cstddef>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -39,9 +41,15 @@ class EchoScrubber {
   Found FindNext(std::string_view text, std::size_t from, bool ends) const;
 
   struct Known {
-    std::vector<std::string> forms;
-    std::array<bool, 256> begins{};  // the bytes with which one may begin
+    // By their first letter, in lower case.
+    std::map<char, std::vector<std::string>> forms;
+    // The bytes with which one may begin, and the pairs of bytes.
+    std::array<bool, 256> begins{};
+    std::bitset<std::size_t{256} * 256> pairs;
   };
+  static void AddBegin(const std::string& form, Known& known);
+  static void AddEscapes(Known& known);
+  bool MayBeginAt(std::string_view text, std::size_t at) const;
 
   std::shared_ptr<const Known> known_;  // null: nothing
   std::string held_;                    // what may be the beginning of one
