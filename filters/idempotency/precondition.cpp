@@ -6,7 +6,7 @@
 namespace recourse {
 namespace {
 
-constexpr int kPreconditionFailed = 412;
+constexpr int kChangedMeanwhile = 412;
 
 }  // namespace
 
@@ -18,12 +18,12 @@ std::string IfMatchOf(const RequestContext& context, const Event& begun) {
 }
 
 bool HasLostRace(const RequestContext& context, const Verdict& verdict) {
-  return !context.if_match.empty() && verdict.http_status == kPreconditionFailed;
+  return !context.if_match.empty() && verdict.http_status == kChangedMeanwhile;
 }
 
 Verdict OfLostRace(const std::optional<BeforeRead>& now) {
   Verdict verdict;
-  verdict.http_status = kPreconditionFailed;
+  verdict.http_status = kChangedMeanwhile;
   if (!now || !now->state || HaveSamePlaces(now->state->before, now->state->ours)) {
     verdict.detail =
         "it changed between the look at it and the call, by somebody else or by the call itself, "

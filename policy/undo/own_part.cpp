@@ -191,7 +191,7 @@ struct Written {
   const Json* set = nullptr;
 };
 
-bool Holds(std::string_view outer, std::string_view inner) {
+bool IsAtOrAbove(std::string_view outer, std::string_view inner) {
   return inner.starts_with(outer) && (inner.size() == outer.size() || inner[outer.size()] == '/');
 }
 
@@ -284,7 +284,7 @@ Snapshot OwnPart(const Tool& tool, const UndoRule& undo, std::string_view method
   for (std::size_t i = 0; i < std::min(planned.places.size(), shown.places.size()); ++i) {
     const auto& [place, text] = planned.places[i];
     const bool is_own = std::ranges::all_of(written, [&](const Written& one) {
-      if (!Holds(place, one.place)) return true;
+      if (!IsAtOrAbove(place, one.place)) return true;
       if (takes_away && one.set == nullptr && IsEmpty(PartOf(one.shown))) return true;
       const std::string_view name = std::string_view(one.place).substr(one.place.rfind('/') + 1);
       return IsOwn(PartOf(one.before), one.set, PartOf(one.shown), name, reach);
