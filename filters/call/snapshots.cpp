@@ -10,6 +10,7 @@
 #include "filters/call/current.h"
 #include "policy/template/may_be_null.h"
 #include "policy/template/own_terms.h"
+#include "policy/undo/own_part.h"
 #include "policy/undo/put_back.h"
 #include "proxy/base/json/json_span.h"
 #include "proxy/base/limits.h"
@@ -147,7 +148,7 @@ Snapshot StateLeft(const Tool& tool, Snapshot planned, const CallValues& answere
 }
 
 std::string VersionToFind(const Tool& tool, const StateKept& state, const HttpRequest& call,
-                          std::string_view path) {
+                          std::string_view path, const CallValues& values) {
   const auto& version = tool.before->version;
   const bool is_tag = version && version->source == Selector::Source::kHeader &&
                       EqualsIgnoreCase(version->name, "ETag") && IsStrongTag(state.before.version);
@@ -155,16 +156,19 @@ std::string VersionToFind(const Tool& tool, const StateKept& state, const HttpRe
   const bool asks = std::ranges::any_of(
       UndosOf(tool), [](const UndoRule* undo) { return undo->only_if_unchanged; });
   const bool changes = call.method == "PATCH" || call.method == "PUT" || call.method == "DELETE";
+  // With another query it is another representation, whose tag a write may not know (RFC 9110,
+  // section 8.8.3).
   const std::string_view read = state.request.target;
-  // Else a refusal could not be told from one that came after the call had been made.
-  const bool is_seen = state.ours.is_gone || !HaveSamePlaces(state.before, state.ours);
-  if (!is_tag || !asks || !changes || !is_seen || tool.is_named() ||
-      state.request.method != "GET" || read.substr(0, read.find('?')) != path) {
+  const bool is_same = read == path || read == call.target;
+  if (!is_tag || !asks || !changes || tool.is_named() || state.request.method != "GET" ||
+      !is_same) {
     return {};
   }
   for (const char* const own : {"If-Match", "If-None-Match", "If-Unmodified-Since", "If"}) {
     if (FindHeader(call.headers, own) != nullptr) return {};
   }
+  // Else a refusal could not be told from one that came after the call had been made.
+  if (!ShowsUnmade(tool, call.method, values, state.before)) return {};
   return state.before.version;
 }
 

@@ -35,7 +35,7 @@ Snapshot StateLeft(const Tool& tool, Snapshot planned, const CallValues& answere
 // of the very thing that it writes to. Empty: that cannot be asked for, what is kept would not show
 // that the call was made, or the agent has asked for something itself.
 std::string VersionToFind(const Tool& tool, const StateKept& state, const HttpRequest& call,
-                          std::string_view path);
+                          std::string_view path, const CallValues& values);
 
 // The version that an answer to a write tells of what that has left; empty: none.
 std::string VersionTold(const BeforeRule& rule, const Answer& answer);

@@ -214,7 +214,7 @@ Task<Outcome> IdempotencyFilter::RunAttempt(RequestContext& context, Next next, 
   context.commit = begun.commit;
   context.upstream_key = SentKey(begun.event, KeyOf(context));
   context.placed = PlacedTextsOf(context, *call.body, context.upstream_key, ToHex(begun.event.key));
-  context.if_match = IfMatchOf(context, begun.event);
+  context.if_match = IfMatchOf(context, *call.body, begun.event);
   context.lost_race = false;
   if (context.is_traced) {
     context.attempt_span =
@@ -282,7 +282,7 @@ Task<Outcome> IdempotencyFilter::Conclude(RequestContext& context, const Call& c
   if (HasLostRace(context, verdict)) {
     context.before.reset();
     (void)co_await parts_.before.Read(context, *call.body);
-    verdict = OfLostRace(context.before);
+    verdict = OfLostRace(context, values);
     context.lost_race = verdict.phase == Phase::kNotSent;
   }
   if (result && !verdict.problem) KeepOnOurWay(context, *result, verdict);

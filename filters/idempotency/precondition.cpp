@@ -1,7 +1,9 @@
 #include "filters/idempotency/precondition.h"
 
+#include "filters/call/call_values.h"
 #include "filters/call/snapshots.h"
 #include "filters/call/upstream_request.h"
+#include "policy/undo/own_part.h"
 
 namespace recourse {
 namespace {
@@ -10,21 +12,25 @@ constexpr int kChangedMeanwhile = 412;
 
 }  // namespace
 
-std::string IfMatchOf(const RequestContext& context, const Event& begun) {
+std::string IfMatchOf(const RequestContext& context, const CallBody& body, const Event& begun) {
   const bool may_ask = begun.state && begun.cause != Cause::kResend && context.approved == 0 &&
                        !IsLoggedOnly(context) && !KeyOf(context).at.exists();
   if (!may_ask || context.tool == nullptr || !context.tool->before) return {};
-  return VersionToFind(*context.tool, *begun.state, context.request, context.path);
+  return VersionToFind(*context.tool, *begun.state, context.request, context.path,
+                       ValuesOfCall(context, body));
 }
 
 bool HasLostRace(const RequestContext& context, const Verdict& verdict) {
   return !context.if_match.empty() && verdict.http_status == kChangedMeanwhile;
 }
 
-Verdict OfLostRace(const std::optional<BeforeRead>& now) {
+Verdict OfLostRace(const RequestContext& context, const CallValues& values) {
   Verdict verdict;
   verdict.http_status = kChangedMeanwhile;
-  if (!now || !now->state || HaveSamePlaces(now->state->before, now->state->ours)) {
+  const bool is_unmade =
+      context.before && context.before->state &&
+      ShowsUnmade(*context.tool, context.request.method, values, context.before->state->before);
+  if (!is_unmade) {
     verdict.detail =
         "it changed between the look at it and the call, by somebody else or by the call itself, "
         "if something on the way sent that twice";

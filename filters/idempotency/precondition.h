@@ -18,12 +18,12 @@ inline constexpr int kLostRacesMax = 3;
 // The version that is asked for; empty: none. Not where another attempt may have been made, a human
 // has approved the exact call, the agent has asked for something itself, or the backend
 // de-duplicates by a key of ours, under which it may tell a refusal again.
-std::string IfMatchOf(const RequestContext& context, const Event& begun);
+std::string IfMatchOf(const RequestContext& context, const CallBody& body, const Event& begun);
 
 // Whether it was refused for that alone.
 bool HasLostRace(const RequestContext& context, const Verdict& verdict);
-// By what is read of it then: nothing was done, and the agent did not ask for that. Where it is
-// what the call would make of it, a gateway may have sent the call twice: nobody knows.
-Verdict OfLostRace(const std::optional<BeforeRead>& now);
+// By what has been read of it since: nothing was done, and the agent did not ask for that. Where
+// that does not show it, a gateway may have sent the call twice: nobody knows.
+Verdict OfLostRace(const RequestContext& context, const CallValues& values);
 
 }  // namespace recourse

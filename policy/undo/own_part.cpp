@@ -238,6 +238,18 @@ bool TakesAway(const std::vector<Written>& written, std::string_view method) {
          });
 }
 
+bool IsDenied(const Json& set, const Json* shown) {
+  if (shown == nullptr || IsSomehow(set)) return false;
+  if (!IsObject(&set) || !IsObject(shown)) return !IsFormOf(set, shown);
+  return std::ranges::any_of(set.members, [&](const Json::Member& member) {
+    return IsDenied(member.second, shown->Find(member.first));
+  });
+}
+
+Json SetsBy(const CallValues& call) {
+  return call.body == nullptr ? Json{Json::Kind::kObject, {}, {}, {}} : SetsOf(*call.body);
+}
+
 // A version that is counted tells how many writes there were.
 void CountOnce(const Tool& tool, const Snapshot& before, Snapshot& shown) {
   const auto& version = tool.before->version;
@@ -271,12 +283,24 @@ bool IsFormOf(const Json& set, const Json* shown) {
   });
 }
 
+bool ShowsUnmade(const Tool& tool, std::string_view method, const CallValues& call,
+                 const Snapshot& state) {
+  if (state.is_gone) return false;
+  if (method == "DELETE") return true;
+  const Json sets = SetsBy(call);
+  const std::vector<KeptArgument> arguments = KeptArguments(tool);
+  return std::ranges::any_of(state.places, [&](const auto& kept) {
+    const Json* const set = SetBy(sets, arguments, kept.first);
+    const std::optional<Json> shown = KeptAt(state, kept.first);
+    return set != nullptr && IsDenied(*set, PartOf(shown));
+  });
+}
+
 Snapshot OwnPart(const Tool& tool, const UndoRule& undo, std::string_view method,
                  const CallValues& call, const Snapshot& before, const Snapshot& planned,
                  Snapshot shown) {
   if (shown.is_gone || planned.is_gone || !tool.before) return shown;
-  const Json sets =
-      call.body == nullptr ? Json{Json::Kind::kObject, {}, {}, {}} : SetsOf(*call.body);
+  const Json sets = SetsBy(call);
   const std::vector<Written> written = WrittenBy(tool, undo, sets, before, shown);
   if (written.empty() || !SetsByName(written, method)) return shown;
   const bool takes_away = TakesAway(written, method);

@@ -18,6 +18,11 @@ Snapshot OwnPart(const Tool& tool, const UndoRule& undo, std::string_view method
                  const CallValues& call, const Snapshot& before, const Snapshot& planned,
                  Snapshot shown);
 
+// Whether `state` shows that a call with `method` has not been made: something that the call sets
+// stands there as something else. What is absent proves nothing: not everything is ever shown.
+bool ShowsUnmade(const Tool& tool, std::string_view method, const CallValues& call,
+                 const Snapshot& state);
+
 // Whether a backend that was told `set` may show it so: with more members, as the thing of that
 // name, without blanks, upper case or markup, or with a time of day.
 bool IsFormOf(const Json& set, const Json* shown);

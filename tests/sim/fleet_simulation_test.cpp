@@ -237,11 +237,10 @@ TEST_P(FleetSimulationTest, EveryCallHasOneEffectAtMostAndEnds) { PlayAll(kLasti
 // Nobody begins anything in a ledger that is known to have been put back, and it is known as soon
 // as one is there who has been told of what is gone.
 TEST_P(FleetSimulationTest, WhatADatabaseLosesIsNoticed) {
-  const auto sums = PlayAll(kLosing, kSeeds / 4);
+  const auto sums = PlayAll(kLosing, 1'000);
   if (!sums) return;
   EXPECT_GT(sums->losses, 0);
-  // Of some all who had been told are dead; under the sanitizers there are few.
-  EXPECT_LT(sums->unnoticed * 2, sums->losses);
+  EXPECT_LT(sums->unnoticed * 5, sums->losses);  // of those all who had been told are dead
   RecordProperty("losses", sums->losses);
   RecordProperty("unnoticed", sums->unnoticed);
 }
