@@ -1,6 +1,7 @@
 """Flows that their deadline stopped unfinished (`on_deadline: ask`): nothing of them broke. And
 what a backend said when it refused a step or an undo."""
 
+import contextlib
 import json
 
 import pytest
@@ -35,13 +36,26 @@ class Desk(flows.Shop):
         return next(float(line.split()[-1]) for line in lines if line.startswith(name + " "))
 
 
-@pytest.fixture
-def desk(double, tmp_path):
-    policy = flows.policy(double, tools=flows.NOTES, flows=flows.NOTE_FLOW)
+@contextlib.contextmanager
+def desk_with(double, tmp_path, flow):
+    policy = flows.policy(double, tools=flows.NOTES, flows=flow)
     with Recourse(tmp_path, policy) as running:
         yield Desk(running, double)
         assert running.verify()["ok"]
         assert running.stop() == 0, running.stderr()[-4000:]
+
+
+@pytest.fixture
+def desk(double, tmp_path):
+    with desk_with(double, tmp_path, flows.NOTE_FLOW) as desk:
+        yield desk
+
+
+@pytest.fixture
+def calm_desk(double, tmp_path):
+    """Without the deadline: its agents have all the time they need."""
+    with desk_with(double, tmp_path, "") as desk:
+        yield desk
 
 
 def refusal(status, body):
@@ -106,7 +120,8 @@ def test_all_that_stopped_are_closed_at_once_and_what_they_did_stays(desk, doubl
         assert len(double.effects(agent.path("notes"))) == 1 and agent.undone() == []
 
 
-def test_what_a_backend_said_when_it_refused_is_kept_redacted_and_shown(desk, token):
+def test_what_a_backend_said_when_it_refused_is_kept_redacted_and_shown(calm_desk, token):
+    desk = calm_desk
     agent = desk.agent(token)
     agent.does("notes", "orders")
     said = json.dumps({"error": "locked by audit", "secret": "hunter2", "text": "x" * 2_000})
