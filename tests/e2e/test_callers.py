@@ -12,7 +12,7 @@ from support.prometheus import Scrape
 from support.recourse import NotReady, Recourse, run_cli
 from support.waiting import wait_until
 from test_identity import Lab
-from test_reload import reload_now
+from test_reload import put_in_force, reload_now
 
 TRACE, OTHER_TRACE = "4bf92f3577b34da6a3ce929d0e0e4736", "0af7651916cd43dd8448eb211c80319c"
 BY_FIELD = "callers: { field: X-Agent }\n"
@@ -245,7 +245,7 @@ def test_mesh_certificate_with_per_user_authorization(double, issuer, tmp_path, 
         assert ann.status == 201 and problem(bob) == "other-credentials"
         assert problem(call(fresh, TRACE)) == "other-credentials", "an opaque one"
         proxy.policy_path.write_text(standard(double) + by_token(issuer))
-        assert reload_now(proxy)[1]["result"] == "reloaded"
+        put_in_force(proxy)
         ann, bob = (call(user, OTHER_TRACE) for user in users)
         assert ann.status == bob.status == 201 and ann.body != bob.body
         again = call(fresh, OTHER_TRACE)
@@ -281,7 +281,7 @@ def test_a_call_of_before_callers_is_not_sent_again(double, tmp_path, token, tra
         if how == "restart":
             proxy.start()
         else:
-            assert reload_now(proxy)[1]["result"] == "reloaded"
+            put_in_force(proxy)
         for _ in range(2):
             told = send(proxy, path, later, X_Agent="ann")
             assert (told.status, problem(told), told.outcome) == (
@@ -299,7 +299,7 @@ def test_a_call_of_before_callers_is_known_by_the_key_that_it_was_told(double, t
         lost = send(proxy, path, TRACE)
         assert lost.outcome == "unknown"
         proxy.policy_path.write_text(standard(double) + BY_FIELD)
-        assert reload_now(proxy)[1]["result"] == "reloaded"
+        put_in_force(proxy)
         key = lost.header("Idempotency-Key")
         for fields in ({"Idempotency_Key": key}, {"Recourse_Intent": key}):
             told = send(proxy, path, OTHER_TRACE, X_Agent="ann", **fields)

@@ -2,7 +2,6 @@
 kills at every point, policies that change meanwhile. One intent has one effect all the same."""
 
 import gzip
-import json
 import signal
 
 import pytest
@@ -13,6 +12,7 @@ from support.keyed_apis import Square
 from support.recourse import CRASH_POINTS, Recourse
 from support.waiting import wait_until
 from test_key_places import BODY, SQUARE, TOKEN, World, before, problem
+from test_reload import put_in_force
 
 PAY = "/v2/payments"
 FORM = "application/x-www-form-urlencoded"
@@ -219,9 +219,7 @@ def changed(running, old, new):
     text = running.policy_path.read_text()
     assert old in text
     running.policy_path.write_text(text.replace(old, new))
-    status, report = running.http("admin", "POST", "/policy/reload",
-                                  headers={"Authorization": f"Bearer {running.token}"})  # fmt: skip
-    assert status == 200 and json.loads(report)["result"] == "reloaded", report
+    put_in_force(running)
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,10 @@ def test_every_metric_is_told_with_the_type_and_the_labels_of_the_table(busy, do
 
 
 def test_what_is_counted_is_what_happened(busy):
-    scrape = busy[1]
+    running, scrape = busy
+    # Its watch may have seen the wrong policy, too.
+    refusals = running.stderr().count("the policy was not reloaded")
+    assert refusals in (1, 2)
     for series, value in {
         ("recourse_http_requests_total", "stock.read", "GET", "200"): 3,
         ("recourse_http_requests_total", "unlisted", "GET", "200"): 1,
@@ -163,7 +166,7 @@ def test_what_is_counted_is_what_happened(busy):
         ("recourse_undos_total", "orders.create", "stuck"): 1,
         ("recourse_undos_total", "shipping.book", "done"): 0,
         ("recourse_policy_reloads_total", "reloaded"): 1,
-        ("recourse_policy_reloads_total", "refused"): 1,
+        ("recourse_policy_reloads_total", "refused"): refusals,
         ("recourse_policy_info",): 1,
         ("recourse_build_info",): 1,
         ("recourse_webhooks_total", "failed"): 0,

@@ -7,7 +7,7 @@ import pytest
 
 from support import rawhttp
 from support.recourse import Recourse
-from test_reload import reload_now
+from test_reload import put_in_force
 
 TRACE, OTHER_TRACE = "4bf92f3577b34da6a3ce929d0e0e4736", "0af7651916cd43dd8448eb211c80319c"
 
@@ -64,7 +64,7 @@ def reload(process, text):
     fresh = process.policy_path.with_suffix(".new")
     fresh.write_text(text)
     os.rename(fresh, process.policy_path)
-    assert reload_now(process)[1]["result"] == "reloaded"
+    put_in_force(process)
 
 
 def restart(process, text):

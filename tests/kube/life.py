@@ -72,7 +72,8 @@ def open_shop(cluster, name, where=INJECTED):
                    "metadata": {"name": name, "namespace": where},
                    "spec": {"selector": {"app": name},
                             "ports": [{"port": 80, "targetPort": 8080}]}})  # fmt: skip
-    run(cluster, name, SHOP, where, labels={"app": name})
+    run(cluster, name, SHOP, where, labels={"app": name}, container={
+        "readinessProbe": {"tcpSocket": {"port": 8080}, "periodSeconds": 1}})  # fmt: skip
 
 
 def release(cluster, name, where=INJECTED):

@@ -145,6 +145,7 @@ class Cluster:
         config = {**KUBELET, "cgroupRoot": f"/{home.name}", "podLogsDir": f"{home}/logs",
                   "containerRuntimeEndpoint": f"unix://{home}/containerd.sock"}  # fmt: skip
         (home / "kubelet.yaml").write_text(yaml.safe_dump(config))
+        self.give_cpu()
         self.programs.start(
             self.parts / "kubelet", f"--config={home}/kubelet.yaml",
             f"--kubeconfig={home}/kubeconfig", f"--root-dir={home}/kubelet",
@@ -152,6 +153,14 @@ class Cluster:
             f"--node-ip={NODE},{NODE6}")  # fmt: skip
         self.await_true(lambda: self.answers("get", "node", "n1"))
         self.kubectl("wait", "node/n1", "--for=condition=Ready", "--timeout=180s")
+
+    def give_cpu(self):
+        """Containers that ask for none share what their parent gets, however busy the machine."""
+        version_1 = pathlib.Path("/sys/fs/cgroup/cpu")
+        if version_1.is_dir():
+            group = version_1 / self.home.name
+            group.mkdir()
+            (group / "cpu.shares").write_text("20480")
 
     def make_storage(self):
         """Disks of the node, of which each may be claimed once."""
