@@ -5,10 +5,10 @@ import json
 import secrets
 import threading
 
-from cases import BARE, CASES, EMPTY_DIR, INJECTED, MESHED, POLICY, TOKEN, pod
+from cases import BARE, CASES, EMPTY_DIR, INJECTED, MESHED, POLICY, RIGHTS, TOKEN, pod
 from chart import CHART
 from images import AGENT, RECOURSE
-from scripts import CALL, CALLER, IDLE, SHOP
+from scripts import CALL, CALLER, IDLE, LAST_CALL, MESH_PROXY, SHOP
 
 SYSTEM = "recourse-system"
 PATIENCE = "--timeout=180s"
@@ -161,6 +161,35 @@ def a_drain_waits_for_the_write_that_runs(cluster):
     assert "answered 201" in said[0] and logs(cluster, "slow").count("asked") == 1, said
 
 
+def it_starts_after_a_native_mesh_proxy_and_ends_before_it_and_after_its_agent(cluster):
+    open_shop(cluster, "slow")
+    release(cluster, "slow")
+    proxy = {"name": "istio-proxy", "image": AGENT, "restartPolicy": "Always",
+             "securityContext": RIGHTS, "command": ["python3", "-u", "-c", MESH_PROXY]}  # fmt: skip
+    run(cluster, "meshed", LAST_CALL, initContainers=[proxy],
+        annotations={**EMPTY_DIR, "sidecar.istio.io/status": "{}"})  # fmt: skip
+    own = cluster.get("pod", "meshed", "-n", INJECTED)["status"]["initContainerStatuses"]
+    began = {one["name"]: one["state"]["running"]["startedAt"] for one in own}
+    assert [*began] == ["istio-proxy", "recourse"] and began["istio-proxy"] <= began["recourse"]
+    said = {}
+
+    def follow(name):
+        lines = cluster.kubectl("logs", "--follow", "--timestamps", "meshed", f"--container={name}",
+                                f"--namespace={INJECTED}").stdout.splitlines()  # fmt: skip
+        time, _, said[name] = lines[-1].partition(" ")
+        ended[name] = time.rstrip("Z").ljust(29, "0")
+
+    ended = {}
+    follows = [threading.Thread(target=follow, args=(name,)) for name in (*began, "agent")]
+    for one in follows:
+        one.start()
+    cluster.kubectl("delete", "pod", "meshed", f"--namespace={INJECTED}", "--wait=false")
+    for one in follows:
+        one.join()
+    assert said["agent"] == "answered 201" and said["istio-proxy"] == "told to end", said
+    assert ended["agent"] <= ended["recourse"] <= ended["istio-proxy"], (ended, said)
+
+
 def a_job_with_the_sidecar_ends(cluster):
     claim = {"name": "recourse-ledger", "persistentVolumeClaim": {"claimName": "nightly"}}
     container = pod()["spec"]["containers"][0]
@@ -280,6 +309,7 @@ AFTER = [
     a_kill_of_the_sidecar_alone_loses_nothing,
     a_repeat_after_the_pods_end_is_answered_from_its_claim,
     a_drain_waits_for_the_write_that_runs,
+    it_starts_after_a_native_mesh_proxy_and_ends_before_it_and_after_its_agent,
     a_job_with_the_sidecar_ends,
     redirect_leads_an_agent_that_knows_no_proxy,
     redirect_by_the_node_leads_agents_of_a_restricted_namespace,

@@ -50,4 +50,26 @@ asked = urllib.request.Request(url, body.encode() or None,
 with urllib.request.urlopen(asked, timeout=60) as answer:
     print(answer.headers.get("Idempotent-Replayed", "false"), answer.read().decode())
 """
+# Its last call comes when it is told to end.
+LAST_CALL = """
+import signal, urllib.request
+def call(*_):
+    asked = urllib.request.Request("http://slow/orders", b'{"cart": "last"}', {
+        "Content-Type": "application/json",
+        "traceparent": "00-5bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"})
+    print("answered", urllib.request.urlopen(asked, timeout=60).status, flush=True)
+    exit(0)
+signal.signal(signal.SIGTERM, call)
+signal.pause()
+"""
+
+# A mesh's proxy, which carries nothing here.
+MESH_PROXY = """
+import signal
+def end(*_):
+    print("told to end", flush=True)
+    exit(0)
+signal.signal(signal.SIGTERM, end)
+signal.pause()
+"""
 IDLE = "import signal; signal.signal(signal.SIGTERM, lambda *_: exit(0)); signal.pause()"
