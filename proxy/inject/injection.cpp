@@ -32,14 +32,13 @@ class Patcher {
     for (const Json& item : items) patch_.Add(pointer + "/-", item);
   }
 
-  void Prepend(const std::string& pointer, const std::vector<Json>& items) {
+  // `at`: at most the items of that list.
+  void Insert(const std::string& pointer, std::size_t at, const std::vector<Json>& items) {
     if (!IsArray(AtPointer(pod_, pointer))) {
       patch_.Add(pointer, JsonArray(items));
       return;
     }
-    for (std::size_t i = 0; i < items.size(); ++i) {
-      patch_.Add(fmt::format("{}/{}", pointer, i), items[i]);
-    }
+    for (const Json& item : items) patch_.Add(fmt::format("{}/{}", pointer, at++), item);
   }
 
   // Members of the object at `pointer`; those that it has stay as they are, unless `replaces`.
@@ -106,6 +105,21 @@ bool IsAgent(const Json& pod, const PodOptions& options, std::string_view list,
            options.containers->end();
   }
   return list == "/spec/containers" && !IsMeshProxy(pod, container);
+}
+
+// Where Recourse starts: first, or behind a native mesh proxy that the pod has already (`istioctl
+// kube-inject`), as its webhook would place that; never behind an agent.
+std::size_t PlaceAmongInitContainers(const Json& pod, const PodOptions& options) {
+  constexpr std::string_view kList = "/spec/initContainers";
+  const Json* const containers = AtPointer(pod, kList);
+  std::size_t place = 0, passed = 0;
+  for (const Json& container : containers == nullptr ? std::vector<Json>() : containers->items) {
+    ++passed;
+    if (IsAgent(pod, options, kList, container)) break;
+    const bool is_native = TextOf(container, "restartPolicy") == "Always";
+    if (is_native && IsMeshProxy(pod, container)) place = passed;
+  }
+  return place;
 }
 
 // A container that is an agent, and what it gets.
@@ -276,7 +290,8 @@ std::expected<Injection, std::string> AddedTo(const Json& pod, const PodOptions&
   patcher.Append("/spec/imagePullSecrets", PullSecretsFor(pod, from));
   // By their indexes of before.
   AddToAgents(patcher, *agents, from, injection.warnings);
-  patcher.Prepend("/spec/initContainers", InitContainersFor(ledger->volume, from));
+  patcher.Insert("/spec/initContainers", PlaceAmongInitContainers(pod, options),
+                 InitContainersFor(ledger->volume, from));
   injection.result = Injection::Result::kInjected;
   injection.needed = NeededBy(from);
   injection.patch = patcher.Take();

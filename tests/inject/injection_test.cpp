@@ -155,6 +155,38 @@ TEST(Injection, TheNameOfAMeshsProxyAloneLeadsNoAgentPastRecourse) {
   }
 }
 
+// As `istioctl kube-inject` leaves a pod: the mesh carries the sidecar's calls, first and last.
+TEST(Injection, ANativeMeshProxyThatIsThereAlreadyStaysFirst) {
+  constexpr std::string_view kMeshed =
+      R"("annotations":{"recourse.dev/inject":"true","sidecar.istio.io/status":"{}"})";
+  struct Row {
+    std::string_view init_containers;
+    int place;
+  };
+  const Row rows[] = {
+      {R"({"name":"istio-init"},{"name":"istio-proxy","restartPolicy":"Always"},{"name":"own"})",
+       2},
+      {R"({"name":"istio-init"},{"name":"istio-proxy"})", 0},
+      {R"({"name":"linkerd-proxy","image":"shop/agent:1","restartPolicy":"Always"})", 0},
+      {R"({"name":"own"})", 0},
+  };
+  for (const Row& row : rows) {
+    const Injection injection = InjectionInto(
+        kMeshed, fmt::format(R"("containers":[{{"name":"agent"}}],"initContainers":[{}])",
+                             row.init_containers));
+    const std::string at = "/spec/initContainers/" + std::to_string(row.place);
+    EXPECT_NE(injection.patch.text().find(Add(at, kSidecar)), std::string::npos)
+        << row.init_containers;
+  }
+  // An agent that starts even before the mesh is not left without the sidecar.
+  const Injection guarded = InjectionInto(
+      R"("annotations":{"recourse.dev/inject":"true","sidecar.istio.io/status":"{}",)"
+      R"("recourse.dev/containers":"first"})",
+      R"("containers":[],"initContainers":[{"name":"first","restartPolicy":"Always"},)"
+      R"({"name":"istio-proxy","restartPolicy":"Always"}])");
+  EXPECT_NE(guarded.patch.text().find(Add("/spec/initContainers/0", kSidecar)), std::string::npos);
+}
+
 TEST(Injection, WhatAMeshsProxySetsAndMayDoIsItsOwn) {
   const std::string spec =
       R"("containers":[{"name":"agent"},{"name":"istio-proxy","env":[{"name":"A","value":"2"}],)"
