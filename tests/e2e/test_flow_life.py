@@ -4,6 +4,7 @@ import contextlib
 import os
 import socket
 import threading
+import time
 
 import pytest
 
@@ -11,7 +12,7 @@ from support import rawhttp
 from support.callers import check_that_callers_share_no_flow
 from support.flows import Shop, policy
 from support.recourse import Recourse
-from support.waiting import lasts, wait_until
+from support.waiting import lasts, made_in_time, wait_until
 
 TOOL = """\
   {name}.begin:
@@ -32,8 +33,9 @@ FLOW = """\
 NAMES = ("undo", "keep", "ask")
 
 
-# Longer than a busy machine takes for the few calls of an agent.
+# Longer than a busy machine takes for the few calls of an agent, as a rule.
 DEADLINE = 5
+GRACE = 5  # what is left to an agent after a start
 
 
 def timed(double, deadline=f"{DEADLINE}s"):
@@ -52,26 +54,55 @@ def shop(double, tmp_path_factory):
         assert running.stop() == 0, running.stderr()[-4000:]
 
 
+def in_time(shop, token, *kinds):
+    """An agent whose calls all came before the deadline of its one flow."""
+
+    def attempt(turn):
+        agent = shop.agent(f"{token}-{turn}")
+        for kind in kinds:
+            answer = agent.call(kind)
+            if answer.status == 409 and answer.json()["type"].endswith("/flow-closed"):
+                return None
+            assert answer.status == 201, answer
+        found = shop.recourse.admin("GET", "/flows?all=true&limit=1000")["flows"]
+        return [one["flow"] for one in found].count(agent.flow) == 1 and agent
+
+    return made_in_time(attempt)
+
+
+def killed_in_time(shop, token, *kinds):
+    """The same, and the process is dead before that deadline."""
+
+    def attempt(turn):
+        agent, begun = shop.agent(f"{token}-{turn}"), time.monotonic()
+        is_open = all(agent.call(kind).status == 201 for kind in kinds)
+        shop.recourse.kill()
+        if time.monotonic() - begun < DEADLINE:
+            assert is_open, kinds
+            return agent
+        shop.recourse.start()
+        return None
+
+    return made_in_time(attempt)
+
+
 # An agent that dies says nothing any more; the deadline of its flow speaks for it.
 def test_an_agent_that_dies_has_its_flow_undone_at_the_deadline(shop, token):
-    agent = shop.agent(token)
-    agent.does("undo", "orders", "payments")
+    agent = in_time(shop, token, "undo", "orders", "payments")
     agent.await_undone()
     assert agent.undone() == ["payments", "orders", "undo"]
     assert agent.call("undo-end").json()["type"].endswith("/flow-closed")
 
 
 def test_an_agent_that_dies_has_its_flow_parked_at_the_deadline_where_a_human_is_asked(shop, token):
-    agent = shop.agent(token)
-    agent.does("ask", "orders")
+    agent = in_time(shop, token, "ask", "orders")
     assert "deadline" in agent.await_parked()
     assert agent.undone() == []
     assert agent.call("ask-end").json()["type"].endswith("/flow-closed")
 
 
 def test_a_flow_whose_effects_are_kept_is_over_at_the_deadline(shop, token):
-    kept = shop.agent(token)
-    kept.does("keep", "orders")
+    kept = in_time(shop, token, "keep", "orders")
     later = shop.agent(f"{token}-later")
     later.does("undo")
     later.await_undone()  # so the earlier deadline has passed as well
@@ -84,8 +115,7 @@ def test_a_flow_whose_effects_are_kept_is_over_at_the_deadline(shop, token):
 
 
 def test_a_flow_that_ended_in_time_stays(shop, token):
-    ended = shop.agent(token)
-    ended.does("undo", "orders", "undo-end")
+    ended = in_time(shop, token, "undo", "orders", "undo-end")
     later = shop.agent(f"{token}-later")
     later.does("undo")
     later.await_undone()
@@ -96,10 +126,7 @@ def test_a_deadline_that_passed_while_the_process_was_down_still_undoes_the_flow
     double, token, tmp_path
 ):
     with Recourse(tmp_path, timed(double)) as running:
-        shop = Shop(running, double)
-        agent = shop.agent(token)
-        agent.does("undo", "orders")
-        running.kill()
+        agent = killed_in_time(Shop(running, double), token, "undo", "orders")
         lasts(DEADLINE + 0.1)  # the deadline passes, and nobody is there who could tell it
         assert agent.undone() == []
         running.start()
@@ -110,40 +137,58 @@ def test_a_deadline_that_passed_while_the_process_was_down_still_undoes_the_flow
 def test_an_agent_that_comes_back_after_a_long_stop_may_still_end_its_flow(double, token, tmp_path):
     with Recourse(tmp_path, timed(double)) as running:
         shop = Shop(running, double)
-        agent = shop.agent(token)
-        agent.does("undo", "orders")
-        running.kill()
-        lasts(DEADLINE + 0.1)  # the same
-        running.start()
-        agent.does("undo-end")
+
+        def comes_back(turn):
+            agent = killed_in_time(shop, f"{token}-{turn}", "undo", "orders")
+            lasts(DEADLINE + 0.1)  # the same
+            begun = time.monotonic()
+            running.start()
+            answer = agent.call("undo-end")
+            if answer.status != 201 and time.monotonic() - begun >= GRACE:
+                return None
+            assert answer.status == 201, answer
+            return agent
+
+        agent = made_in_time(comes_back)
         later = shop.agent(f"{token}-later")
         later.does("undo")
         later.await_undone()
         assert agent.undone() == []
 
 
+def ships(shop, token):
+    """A last step that is on its way, and a flow that began later than its own. None: the deadline
+    came before it."""
+    agent, later, told = shop.agent(token), shop.agent(f"{token}-later"), []
+    agent.does("orders")
+    later.does("orders")
+    agent.script("shipping", ["read", {"gate": token}, "execute", "answer"])
+
+    def ship():
+        with contextlib.suppress(rawhttp.Cut, OSError):
+            told.append(agent.call("shipping"))
+
+    calls = threading.Thread(target=ship)
+    calls.start()
+    wait_until(lambda: told or shop.double.requests(agent.path("shipping"), "POST"))
+    if told:
+        assert told[0].status == 409 and told[0].json()["type"].endswith("/flow-closed"), told
+        return None
+    return told, agent, later, calls
+
+
 @pytest.mark.parametrize("is_killed", [False, True])
 def test_a_last_step_on_its_way_at_the_deadline_decides(double, token, tmp_path, is_killed):
     """Its agent reads a success of the whole, so that none of it may be undone afterwards."""
     with Recourse(tmp_path, policy(double, deadline="deadline: 2s, on_deadline: undo")) as running:
-        shop = Shop(running, double)
-        agent, later = shop.agent(token), shop.agent(f"{token}-later")
-        agent.does("orders")
-        later.does("orders")
-        agent.script("shipping", ["read", {"gate": token}, "execute", "answer"])
-        told = []
-
-        def ship():
-            with contextlib.suppress(rawhttp.Cut, OSError):
-                told.append(agent.call("shipping"))
-
-        calls = threading.Thread(target=ship)
-        calls.start()
+        told, agent, later, calls = made_in_time(
+            lambda turn: ships(Shop(running, double), f"{token}-{turn}")
+        )
         later.await_undone()  # so the deadline has passed for both
         if is_killed:
             running.kill()
             running.start()
-        double.open_gate(token)
+        double.open_gate(agent.token)
         calls.join()
         if is_killed:
             assert not told

@@ -9,6 +9,7 @@ PATIENCE = float(os.environ.get("RECOURSE_E2E_PATIENCE", "1"))
 # machine everything may take a hundred times as long, so no wait of a test is shorter.
 WAIT_MAX = 120.0 * PATIENCE
 PAUSE_MIN, PAUSE_MAX = 0.002, 0.05  # between two looks
+TURNS = 20
 
 
 class InVain(AssertionError):
@@ -32,3 +33,13 @@ def lasts(seconds):
     """Lets time pass, where time itself is the subject and there is nothing to look at: a comment
     at each call says why."""
     time.sleep(seconds)
+
+
+def made_in_time(attempt, what="this machine stood still every time"):
+    """For what must be there before a deadline: `attempt(turn)` makes it, under names of its own
+    in each turn, until it gives something true, and that is given. False: it came too late."""
+    __tracebackhide__ = True
+    for turn in range(TURNS):
+        if made := attempt(turn):
+            return made
+    raise InVain(what)
