@@ -12,7 +12,7 @@ from support.mcp_policies import calls_policy
 from support.mcp_wire import Legacy, call
 from support.postgres import Postgres
 from support.recourse import Recourse, run_cli
-from support.waiting import wait_until
+from support.waiting import WAIT_MAX, wait_until
 from test_fleet import Pods
 
 # Calls of two traces are the same only if the first one's client has gone without an answer.
@@ -52,7 +52,8 @@ def test_an_sdk_that_gives_up_and_repeats_has_one_effect(url, fixture, token, ki
         slow = {"tool": "slow_write", "arguments": {"gate": token}}
         given_up = client.tell("call", **slow, meta={"traceparent": a_trace()})
         assert "timed out" in repr(given_up)
-        repeat = client.start("call", **slow, meta={"traceparent": a_trace()})
+        repeat = client.start("call", **slow, meta={"traceparent": a_trace()},
+                              patience={"timeout": int(1000 * WAIT_MAX)})  # fmt: skip
         assert fixture.counts()["cancelled"] == []
         fixture.open(token, 2)
         assert "slow-1" in client.outcome(repeat)["value"]["text"]

@@ -22,11 +22,11 @@ const limits = options.timeout ? { timeout: options.timeout } : {};
 await drive({
   connect: () => client.connect(transport),
   list: async ({ cursor }) => client.listTools(cursor ? { cursor } : undefined),
-  async call({ tool, arguments: args = {}, progress = false, meta }) {
+  async call({ tool, arguments: args = {}, progress = false, meta, patience }) {
     const steps = [];
     const onprogress = progress ? (step) => steps.push(step.progress) : undefined;
     const params = { name: tool, arguments: args, ...(meta ? { _meta: meta } : {}) };
-    const result = await client.callTool(params, undefined, { ...limits, onprogress });
+    const result = await client.callTool(params, undefined, { ...limits, ...patience, onprogress });
     return { ...seen(result), ...(progress ? { progress: steps } : {}) };
   },
   // A call that the server makes a task of: asked about until its result is here.

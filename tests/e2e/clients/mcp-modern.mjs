@@ -21,11 +21,11 @@ await drive({
     return client.getNegotiatedProtocolVersion();
   },
   list: async ({ cursor }) => client.listTools(cursor ? { cursor } : undefined),
-  async call({ tool, arguments: args = {}, progress = false, meta }) {
+  async call({ tool, arguments: args = {}, progress = false, meta, patience }) {
     const steps = [];
     const onprogress = progress ? (step) => steps.push(step.progress) : undefined;
     const params = { name: tool, arguments: args, ...(meta ? { _meta: meta } : {}) };
-    const result = await client.callTool(params, { ...limits, onprogress });
+    const result = await client.callTool(params, { ...limits, ...patience, onprogress });
     return { ...seen(result), ...(progress ? { progress: steps } : {}) };
   },
   ping: () => client.ping(),
