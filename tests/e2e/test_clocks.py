@@ -113,7 +113,7 @@ def test_an_unknown_outcome_is_not_called_absent_because_the_clock_jumped(clock,
     path = f"/late/{token}"
     clock.recourse.kill()
     policy = clock.recourse.policy_path
-    patient = standard(double, timeout="3s", absent_after="1h")
+    patient = standard(double, timeout="6s", absent_after="1h")
     policy.write_text(patient.replace("/probed/", "/late/"))
     clock.recourse.start()
     double.script("POST", path, ["read", {"gate": token}, "execute"], 1)

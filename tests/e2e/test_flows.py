@@ -10,7 +10,7 @@ from support.recourse import Recourse
 TOOLS = """\
   parcels.book:
     match: POST shop /parcels/{token}
-    timeout: 3s
+    timeout: 6s
     effect: write
     breaks_flow: on_unknown
     external_ref: answer.body#/id

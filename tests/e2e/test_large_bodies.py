@@ -22,7 +22,7 @@ MEMORY_MAX_KIB = (HELD_MAX + 96 * MIB) // 1024
 STINGY = """\
 version: 1
 backends:
-  shop: {{ url: "{url}", hosts: [ shop.test ], timeout: 2s }}
+  shop: {{ url: "{url}", hosts: [ shop.test ], timeout: 5s }}
 tools:
   plain.create:
     match: POST shop /plain/{{token}}
@@ -130,12 +130,12 @@ def test_observe_mode_finds_out_on_another_thread_that_a_large_body_asks_for_a_r
 def leave(port, sock):
     """Ends towards the proxy, but leaves what it sent unread: no reset, no answer."""
     sock.shutdown(socket.SHUT_WR)
-    port.stopped.wait(4)
+    port.stopped.wait(10)
 
 
 def answer_nonsense(port, sock):
     sock.sendall(b"garbage\r\n\r\n")
-    port.stopped.wait(4)
+    port.stopped.wait(10)
 
 
 def answer_half(port, sock):

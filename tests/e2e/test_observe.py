@@ -214,7 +214,7 @@ def test_every_kind_of_refusal_is_only_written_down(fresh, double, token):
 def test_unknown_outcomes_are_reported_and_never_sent_again(
     double, tmp_path, token, steps, status, cause
 ):
-    hasty = observed(double.url, timeout="2s" if status == 504 else "60s")
+    hasty = observed(double.url, timeout="5s" if status == 504 else "60s")
     with Recourse(tmp_path, hasty) as fresh:
         is_told_as_unknown(fresh, double, token, steps, status, cause)
 
@@ -242,6 +242,7 @@ def is_told_as_unknown(fresh, double, token, steps, status, cause):
     assert told["example"] == event["operation"]
     assert [path for path in listed(fresh) if path == event["path"]], "it is there for who looks"
     assert listed(fresh, "--phase", "UNCERTAIN") == [], "nobody is asked to settle it"
+    wait_until(lambda: double.requests(path))
     assert len(double.requests(path)) == 1
 
 

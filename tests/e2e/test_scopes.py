@@ -33,7 +33,7 @@ def tools():
   slow.read:
     match: GET shop /slow/{token}
     effect: read
-    timeout: 300ms
+    timeout: 4s
 """
 
 

@@ -214,7 +214,7 @@ def test_a_stream_that_says_itself_that_it_has_ended_needs_no_framing(
 
 def test_a_stream_without_an_end_is_cut_by_the_timeout(backend, tmp_path, token):
     path = f"/ask/{token}"
-    with serving(backend, tmp_path, timeout="2s") as proxy:
+    with serving(backend, tmp_path, timeout="5s") as proxy:
         with rawhttp.Connection(proxy.port) as connection:
             connection.send(request(path))
             backend.await_call()
