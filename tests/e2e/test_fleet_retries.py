@@ -117,7 +117,7 @@ def test_a_call_while_a_retry_waits_at_another_pod_is_another(pods, token, field
     other = calls.make(pods.a, 1)
     assert other.status == 201 and not other.replayed and calls.effects() == 2, other
     calls.open()
-    retry.join(20)
+    retry.join()
     assert answers[0].status in (201, 409) and calls.effects() == 2, answers
 
 

@@ -131,7 +131,7 @@ def test_a_hanging_forward_step_that_arrives_after_its_absence_was_proved_is_und
     empty = '{"items":[]}'
     absent = f"HTTP/1.1 200 OK\r\nContent-Length: {len(empty)}\r\n\r\n{empty}"
     shop.double.script("GET", agent.path("payments"), ["read", {"send": absent}])
-    agent.call("payments", timeout=30)
+    agent.call("payments")
     agent.breaks()
     shop.recourse.await_phase(agent.path("payments"), "PROVEN_ABSENT")
     shop.double.ask("clear")

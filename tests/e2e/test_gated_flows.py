@@ -7,8 +7,8 @@ import pytest
 
 from support import approval_checker, flow_checker, flows, rawhttp
 from support.approvals import Staffed
-from support.recourse import CRASH_POINTS, PATIENCE
-from support.waiting import wait_until
+from support.recourse import CRASH_POINTS
+from support.waiting import WAIT_MAX, wait_until
 
 TOOLS = """\
   wires.send:
@@ -32,7 +32,7 @@ ENDS = ["undo", "ask"]
 APPROVAL = ["k15", "k16"]
 FORWARD = ["k04", "k05", "k06", "k07", "k10", "k11", "k12"]
 UNDO = ["k17", "k18", "k20", "k21"]
-END = 60 * PATIENCE
+END = 2 * WAIT_MAX
 
 
 def policy(double, deadline="1s"):

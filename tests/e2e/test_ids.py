@@ -11,7 +11,7 @@ from support import rawhttp
 from support.approvals import Staffed
 from support.collector import Collector
 from support.recourse import run_cli
-from support.waiting import wait_until
+from support.waiting import WAIT_MAX, wait_until
 from test_flow_commands import POLICY, Shop, trace_of
 from test_webhook import Hook
 
@@ -206,7 +206,7 @@ def test_the_stream_of_news_has_it_as_its_place(told, token):
         f"http://127.0.0.1:{told.proxy.ports['admin']}/stream?after={STREAM}.0",
         headers={"Authorization": f"Bearer {told.proxy.token}"})
     event = told.write(f"/notes/{token}").header("Recourse-Event")
-    with urllib.request.urlopen(request, timeout=60) as stream:
+    with urllib.request.urlopen(request, timeout=WAIT_MAX) as stream:
         lines = []
         while f"id: {event}" not in lines:
             lines.append(check(stream.readline().decode().strip()))
