@@ -16,6 +16,7 @@ from support.injector import (
     EMPTY_DIR, HOST, VALUES, own_injector, pod, response_in, review_of, sidecar_of,
 )  # fmt: skip
 from support.recourse import ROOT
+from support.waiting import wait_until
 
 sys.path.insert(0, str(ROOT / "tests/helm"))
 from chart import render  # noqa: E402
@@ -214,11 +215,11 @@ def test_helm_test_is_content_with_an_injector_that_misses_what_sidecars_mount(t
         trusting(running, api)
         (tmp_path / "ca.crt").write_text(running.authority)
         script = out.one("ConfigMap", "-test-inject")["data"]["inject.py"]
-        asked = subprocess.run(
+        asked = wait_until(lambda: running.has_heard((told := subprocess.run(
             [sys.executable, "-c", HERE + script.replace("/run/injector", str(tmp_path))],
             env={"URL": f"https://{HOST}:{running.ports['listen']}/mutate"},
             capture_output=True, text=True, check=False,
-        )  # fmt: skip
+        )).stdout) and told)  # fmt: skip
     assert asked.returncode == 0, asked.stderr
     assert "helm-test has no ConfigMap recourse-policy and no Secret recourse-admin" in asked.stdout
 
@@ -234,8 +235,8 @@ def test_a_workload_is_told_what_its_pods_will_lack_and_never_refused_for_it(tmp
     asked = review_of(one, resource={"group": "apps", "version": "v1", "resource": "deployments"})
     with api, own_injector(tmp_path / "one", api, out) as running:
         trusting(running, api)
-        _, _, body = running.ask(asked, path="/validate")
-    said = response_in(body, asked)
+        said = wait_until(lambda: running.has_heard(
+            told := response_in(running.ask(asked, path="/validate")[2], asked)) and told)
     assert said["allowed"] and "no ConfigMap recourse-policy" in "".join(said["warnings"])
 
 
