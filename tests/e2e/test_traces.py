@@ -12,9 +12,10 @@ from support.collector import Collector, wrong_in
 from support.double import RefusedPort
 from support.prometheus import Scrape
 from support.recourse import CRASH_POINTS, NotReady, Recourse
-from support.waiting import wait_until
+from support.waiting import made_in_time, wait_until
 
 SERVER, CLIENT = 2, 3
+FLUSH = 2  # seconds for what waits at the end of a process
 PARENT = "b7ad6b7169203331"
 TOOLS = """\
   stock.read:
@@ -379,10 +380,18 @@ def test_a_collector_that_hangs_costs_calls_nothing_and_drops_are_counted(shop, 
 
 
 def test_what_waits_is_sent_before_the_process_ends(shop, collector, token):
-    trace = secrets.token_hex(16)
-    get(shop, f"/stock/{token}", trace)
-    assert shop.recourse.stop() == 0
-    assert len([span for span in collector.spans() if span["traceId"] == trace]) == 2
+    def attempt(_):
+        trace = secrets.token_hex(16)
+        get(shop, f"/stock/{token}", trace)
+        begun = time.monotonic()
+        assert shop.recourse.stop() == 0
+        if time.monotonic() - begun >= FLUSH:
+            shop.recourse.start()
+            return False
+        assert len([span for span in collector.spans() if span["traceId"] == trace]) == 2
+        return True
+
+    made_in_time(attempt)
 
 
 def test_a_collector_that_is_away_does_not_hold_up_the_end(double, tmp_path, token):
