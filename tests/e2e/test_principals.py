@@ -25,6 +25,16 @@ TOOLS = """\
     effect: write
     undo: none
     reason: a row of a test is never undone
+  awaited.create:
+    match: POST shop /awaited/{token}
+    effect: write
+    hold: 10m
+    external_ref: answer.body#/id
+    settle:
+      request: "GET /awaited/{path.token}?client_ref={body#/client_ref}"
+      happened: answer.body#/items/0/id
+    undo: none
+    reason: a row of a test is never undone
   gated.send:
     match: POST shop /gated/{token}
     effect: write
@@ -401,7 +411,7 @@ def test_a_retry_that_waited_for_a_call_of_unknown_outcome_is_still_its_retry(
     proxy, double, token
 ):
     """While it waits it is a client of the call itself, and no other one's."""
-    path, fields = f"/probed/{token}", {"Content-Type": "application/json"}
+    path, fields = f"/awaited/{token}", {"Content-Type": "application/json"}
     body = f'{{"client_ref": "{token}"}}'.encode()
     double.script("POST", path, ["read", {"gate": token}, "execute", "rst"], 1)
     gone = rawhttp.Connection(proxy.port)
