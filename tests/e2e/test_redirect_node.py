@@ -84,19 +84,26 @@ def test_rules_stay_whoever_asks_later(pod, binary, node):
     """An agent may start such a process, to have its own user left alone."""
     assert await_rules(pod, binary).returncode == 0
     before = pod.rules()
-    # To another port, so that it waits.
-    done = await_rules(pod, binary, "--uid", WAITER_UID, "--port", "29083", longest="2s")
-    assert done.returncode == 1 and pod.rules() == before
-    wait_until(lambda: "its network has rules, which stay" in node.read_text())
+
+    def is_told():
+        """To another port, so that it waits; as often as the node does not look meanwhile."""
+        done = await_rules(pod, binary, "--uid", WAITER_UID, "--port", "29083", longest="2s")
+        assert done.returncode == 1 and pod.rules() == before
+        return "its network has rules, which stay" in node.read_text()
+
+    wait_until(is_told)
 
 
 def test_the_network_of_the_machine_is_left_alone(binary, node):
-    done = subprocess.run(
-        ["setpriv", "--reuid", str(WAITER_UID), "--clear-groups", binary, "redirect", "await",
-         "--for", "2s", "--port", "29983"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 1, done
-    wait_until(lambda: "the network of the machine, which is left alone" in node.read_text())
+    def is_told():
+        done = subprocess.run(
+            ["setpriv", "--reuid", str(WAITER_UID), "--clear-groups", binary, "redirect", "await",
+             "--for", "2s", "--port", "29983"],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 1, done
+        return "the network of the machine, which is left alone" in node.read_text()
+
+    wait_until(is_told)
     tables = subprocess.run(["nft", "list", "tables"], capture_output=True, text=True, check=True)
     assert "recourse" not in tables.stdout
