@@ -10,7 +10,7 @@ import pytest
 
 from support import rawhttp
 from support.approvals import Staffed
-from support.postgres import PROGRAMS, Postgres, as_another_user
+from support.postgres import PROGRAMS, Postgres, as_another_user, name_of
 from support.recourse import BINARY, NotReady, environment, run_cli
 from support.waiting import wait_until
 from test_fleet import Pods, cut_off, write
@@ -47,7 +47,7 @@ LOCKS = ("SELECT count(*) > 0 FROM pg_locks l JOIN pg_class c ON c.oid = l.relat
 def locked(postgres, url, table):
     """A table of the database that nobody can write."""
     command = [str(PROGRAMS / "psql"), "-h", postgres.folder, "-U", "recourse", "-d",
-               url.rpartition("/")[2], "-Xq"]
+               name_of(url), "-Xq"]
     with subprocess.Popen(as_another_user(command), cwd="/", stdin=subprocess.PIPE,
                           stdout=subprocess.DEVNULL, text=True) as holder:
         holder.stdin.write(f"BEGIN; LOCK TABLE {table} IN EXCLUSIVE MODE;\n")

@@ -12,7 +12,7 @@ from support import rawhttp
 from support.certificates import Maker
 from support.disks import fill, small_disk
 from support.pooler import PORT, PROGRAM, Pooler
-from support.postgres import Postgres
+from support.postgres import Postgres, name_of
 from support.recourse import NotReady, run_cli
 from support.waiting import wait_until
 from test_fleet import Pods, write
@@ -102,7 +102,7 @@ def test_a_server_whose_certificate_is_of_another_is_refused_with_words(double, 
                 f"&sslrootcert={authority.cert}{more}")
 
     with postgres:
-        place = postgres.database().rpartition("/")[2]
+        place = name_of(postgres.database())
         assert run_cli("ledger", "migrate", "--ledger", url("db.shop.example")).returncode == 0
         for wrong, why in ((url("db.evil.example"), 'does not match host name "db.evil.example"'),
                            (url("db.shop.example", other), "certificate verify failed")):

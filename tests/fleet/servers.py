@@ -10,7 +10,7 @@ import sys
 import threading
 import urllib.parse
 
-from support.postgres import Postgres
+from support.postgres import Postgres, name_of
 from support.waiting import InVain, lasts, wait_until
 
 SQL_MAX = 60.0
@@ -119,7 +119,7 @@ class Own(Database):
     def __init__(self):
         self.postgres = Postgres().start()
         self.url = self.postgres.database()
-        self.place = self.url.rpartition("/")[2]
+        self.place = name_of(self.url)
         self.targets = [os.path.join(self.postgres.folder, ".s.PGSQL.5432")]
         self.folders = [self.postgres.folder]
 

@@ -75,9 +75,12 @@ class PostgresServer {
     close(log_);
   }
 
+  // A machine that stands still may take longer for a connection than the two seconds after which
+  // the ledger gives up.
   std::string Url(std::string_view schema) const {
     return "host=" + directory_.path() +
-           " user=recourse dbname=postgres options=-csearch_path=" + std::string(schema);
+           " user=recourse dbname=postgres connect_timeout=60 options=-csearch_path=" +
+           std::string(schema);
   }
 
  private:

@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import urllib.parse
 
-from .recourse import START_MAX, STOP_MAX, run_cli
+from .recourse import START_MAX, STOP_MAX, WAIT_MAX, run_cli
 from .waiting import wait_until
 
 PROGRAMS = pathlib.Path("/usr/lib/postgresql/15/bin")
@@ -47,6 +47,11 @@ def as_another_user(command):
         return command
     return ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups",
             "--pdeathsig=INT", "--", *command]  # fmt: skip
+
+
+def name_of(database):
+    """By its name, or its address."""
+    return database.rpartition("/")[2].partition("?")[0]
 
 
 class Postgres:
@@ -112,7 +117,9 @@ class Postgres:
         self.databases += 1
         name = f"ledger{self.databases}"
         self.sql("postgres", f"CREATE DATABASE {name}")
-        return f"postgres://recourse@{urllib.parse.quote(self.folder, safe='')}/{name}"
+        place = urllib.parse.quote(self.folder, safe="")
+        # Recourse itself would give up after two seconds.
+        return f"postgres://recourse@{place}/{name}?connect_timeout={WAIT_MAX:.0f}"
 
     def ledger(self):
         """The address of a fresh database with the tables of a ledger."""
@@ -123,6 +130,6 @@ class Postgres:
 
     def sql(self, database, statement):
         """What it gives, one row a line. `database`: its name, or its address."""
-        name = database.rpartition("/")[2]
+        name = name_of(database)
         return self.run("psql", "-h", self.folder, "-U", "recourse", "-d", name, "-XAtq",
                         "-v", "ON_ERROR_STOP=1", "-c", statement)  # fmt: skip
