@@ -27,7 +27,7 @@ backends:
     hosts: [ shop.test ]
     timeout: 600s
     credentials: {{ X-Api-Key: {{ file: {secret} }}, Authorization: {{ file: {whole} }} }}
-  bank: {{ url: "http://localhost:{port}", hosts: [ bank.test ] }}
+  bank: {{ url: "http://localhost:{port}", hosts: [ bank.test ], connect_timeout: 30s }}
 tools:
   orders.create: {{ match: "POST shop /{{show}}", effect: write, undo: none, reason: a test }}
   bank.pay:

@@ -61,7 +61,7 @@ LABELS = """\
     undo: { request: "DELETE /labels/{external_ref}", repeatable: true }
 """
 POST = """\
-  post: {{ url: "{url}", hosts: [ post.test ] }}
+  post: {{ url: "{url}", hosts: [ post.test ], connect_timeout: 30s }}
 tools:
 """
 FLOWS = """\

@@ -16,7 +16,7 @@ mode: {mode}
 unlisted: {{ reads: pass, writes: guard }}
 backends:
   shop: {{ url: "{url}", hosts: [ shop.test ], key_header: Shop-Key }}
-  based: {{ url: "{other_name}/base", hosts: [ based.test ] }}
+  based: {{ url: "{other_name}/base", hosts: [ based.test ], connect_timeout: 30s }}
 tools:
   orders.read: {{ match: "GET shop /orders/**", effect: read }}
   orders.delete: {{ match: "POST|GET shop /orders/delete", effect: write, undo: none, reason: r }}
