@@ -14,7 +14,7 @@ from support.history import Write
 from support.policies import standard
 from support.recourse import CRASH_POINTS, ROOT, WAIT_MAX, NotReady, Recourse
 from support.shim import Shim, needs_shim
-from support.waiting import wait_until
+from support.waiting import made_in_time, wait_until
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 KILLS = int(os.environ.get("RECOURSE_KILLS", "5"))
@@ -47,10 +47,17 @@ def await_answer(process, write, status):
 
 def test_a_repeat_is_replayed_then_refused_and_only_then_a_new_call(double, tmp_path, token):
     with Recourse(tmp_path, policy(double, tombstones="8s")) as process:
-        write = Write(f"/plain/{token}", TRACE)
-        begun = time.monotonic()
-        first = send(process, write)
-        assert first.status == 201 and send(process, write).body == first.body
+
+        def repeated(turn):
+            write, begun = Write(f"/plain/{token}-{turn}", TRACE), time.monotonic()
+            first, again = send(process, write), send(process, write)
+            assert first.status == 201
+            if time.monotonic() - begun >= RETENTION:
+                return None
+            assert again.body == first.body
+            return write, begun
+
+        write, begun = made_in_time(repeated)
         expired = await_answer(process, write, 410)
         assert time.monotonic() - begun >= RETENTION
         document = expired.json()
