@@ -24,7 +24,8 @@ def postgres():
 def pods(double, postgres, tmp_path_factory):
     url = postgres.ledger()
     policy = Pods.policy(double, f'{{ url: "{url}", group: shop/checkout }}').replace(
-        "/notes/{token}\n", "/notes/{token}\n    hold: 6s\n", 1)
+        "/notes/{token}\n", "/notes/{token}\n    hold: 6s\n", 1).replace(
+        "/seats/{token}\n", "/seats/{token}\n    hold: 10m\n", 1)
     with Pods(tmp_path_factory.mktemp("pods"), double, url, policy=policy) as running:
         yield running
         for pod in (running.a, running.b):
@@ -105,7 +106,7 @@ def test_a_call_after_the_client_of_an_equal_one_has_left_is_its_retry(pods, tok
 
 
 def test_a_call_while_a_retry_waits_at_another_pod_is_another(pods, token, fields, postgres):
-    calls = Calls(pods, token, fields)
+    calls = Calls(pods, token, fields, "seats")
     calls.begin(pods.a).reset()
     answers = []
     retry = threading.Thread(target=lambda: answers.append(calls.make(pods.b, 1)))
