@@ -9,6 +9,7 @@ import random
 import shutil
 import signal
 import subprocess
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -20,9 +21,10 @@ from support.history import Write
 from support.policies import standard
 from support.recourse import WAIT_MAX, NotReady, Recourse
 from support.shim import IMAGES, Shim, needs_shim
-from support.waiting import wait_until
+from support.waiting import made_in_time, wait_until
 
 LATCHED, CUT, REFUSED = 74, 75, 78
+MOVED_AFTER = 0.25  # seconds, from the journal
 SEED = os.environ.get("RECOURSE_E2E_SEED") or str(random.SystemRandom().getrandbits(32))
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 NTH = range(1, 21)
@@ -96,16 +98,27 @@ def test_a_latched_process_ends_by_itself_so_that_it_is_restarted(
     double, tmp_path, token, fault, status
 ):
     """Also when the call was confirmed and its rows cannot be moved from the journal afterwards."""
-    process = Recourse(tmp_path, standard(double), ["--latched-for", "2s"])
-    shim = Shim(tmp_path, process.data, fault)
-    process.start(shim.env)
-    shim.arm()
-    first = send(process, Write(f"/plain/{token}", TRACE))
-    assert first.status == status
+
+    def latched(turn):
+        process = Recourse(tmp_path / str(turn), standard(double), ["--latched-for", "2s"])
+        write = Write(f"/plain/{token}-{turn}", TRACE)
+        shim = Shim(process.directory, process.data, fault)
+        process.start(shim.env)
+        shim.arm()
+        begun = time.monotonic()
+        first = send(process, write)
+        # Its first row is not moved while the call runs, unless that takes longer.
+        if status == 201 and first.status != 201 and time.monotonic() - begun >= MOVED_AFTER:
+            process.kill()
+            return None
+        assert first.status == status
+        return process, write, first
+
+    process, write, first = made_in_time(latched)
     assert process.wait() == LATCHED
     process.start()
     if status == 201:
-        again = send(process, Write(f"/plain/{token}", TRACE))
+        again = send(process, write)
         assert again.replayed and again.body == first.body
     answer = send(process, Write(f"/plain/{token}-next", TRACE))
     assert answer.status == 201 and process.verify()["ok"]
