@@ -139,6 +139,7 @@ def test_so_does_a_call_of_an_mcp_server(tmp_path):
             assert desk.effects == ["import"]
             desk.done.add("import-1")
             wait_until(lambda: desk.effects == ["import", "remove"])
+            wait_until(lambda: desk.asked("remove-1"))  # so it is known that it was taken on
             restarted("remove-1")
             assert run.admin("GET", f"/flows/{trace}")["phase"] == "UNDOING"
             desk.done.add("remove-1")
