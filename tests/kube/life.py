@@ -168,6 +168,8 @@ def it_starts_after_a_native_mesh_proxy_and_ends_before_it_and_after_its_agent(c
              "securityContext": RIGHTS, "command": ["python3", "-u", "-c", MESH_PROXY]}  # fmt: skip
     run(cluster, "meshed", LAST_CALL, initContainers=[proxy],
         annotations={**EMPTY_DIR, "sidecar.istio.io/status": "{}"})  # fmt: skip
+    for one in ("istio-proxy", "agent"):
+        await_logs(cluster, "listens", "meshed", container=one)
     own = cluster.get("pod", "meshed", "-n", INJECTED)["status"]["initContainerStatuses"]
     began = {one["name"]: one["state"]["running"]["startedAt"] for one in own}
     assert [*began] == ["istio-proxy", "recourse"] and began["istio-proxy"] <= began["recourse"]

@@ -60,6 +60,7 @@ def call(*_):
     print("answered", urllib.request.urlopen(asked, timeout=60).status, flush=True)
     exit(0)
 signal.signal(signal.SIGTERM, call)
+print("listens", flush=True)
 signal.pause()
 """
 
@@ -70,6 +71,7 @@ def end(*_):
     print("told to end", flush=True)
     exit(0)
 signal.signal(signal.SIGTERM, end)
+print("listens", flush=True)
 signal.pause()
 """
 IDLE = "import signal; signal.signal(signal.SIGTERM, lambda *_: exit(0)); signal.pause()"
