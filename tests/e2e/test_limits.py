@@ -187,9 +187,10 @@ def test_the_last_answer_of_a_connection_says_so(double, tmp_path, token):
         assert connections_used(running, 7) == ([3, 3, 1], [None, None, "close"] * 2 + [None])
         paths = [f"/plain/{token}-{number}" for number in range(6)]
         with rawhttp.Connection(running.port) as connection:
-            # Pipelined: a reset for those behind the third would eat its answer.
-            for path in paths:
-                connection.send(rawhttp.render("POST", path, "shop.test", body=b"x" * 100))
+            # Pipelined: a reset for those behind the third would eat its answer. What came a second
+            # after that would be answered by one.
+            asked = (rawhttp.render("POST", path, "shop.test", body=b"x" * 100) for path in paths)
+            connection.send(b"".join(asked))
             double.await_effects(paths[2])
             answers = [connection.response("POST") for _ in range(3)]
             assert [answer.status for answer in answers] == [201] * 3
