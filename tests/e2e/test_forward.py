@@ -39,7 +39,8 @@ def ends():
 @pytest.fixture(scope="module")
 def proxy(double, ends, tmp_path_factory):
     ports = [end.port for end in ends]
-    with Recourse(tmp_path_factory.mktemp("recourse"), policy(double, *ports)) as running:
+    patient = ["--head-timeout", "10m"]
+    with Recourse(tmp_path_factory.mktemp("recourse"), policy(double, *ports), patient) as running:
         yield running
         assert running.running(), running.stderr()[-4000:]
         assert running.stop() == 0, running.stderr()[-4000:]
