@@ -168,7 +168,7 @@ std::string VersionToFind(const Tool& tool, const StateKept& state, const HttpRe
     if (FindHeader(call.headers, own) != nullptr) return {};
   }
   // Else a refusal could not be told from one that came after the call had been made.
-  if (!ShowsUnmade(tool, call.method, values, state.before)) return {};
+  if (!ShowsUnmade(tool, call.method, values, state.before, state.before)) return {};
   return state.before.version;
 }
 

@@ -27,9 +27,9 @@ bool HasLostRace(const RequestContext& context, const Verdict& verdict) {
 Verdict OfLostRace(const RequestContext& context, const CallValues& values) {
   Verdict verdict;
   verdict.http_status = kChangedMeanwhile;
-  const bool is_unmade =
-      context.before && context.before->state &&
-      ShowsUnmade(*context.tool, context.request.method, values, context.before->state->before);
+  const bool is_unmade = values.before != nullptr && context.before && context.before->state &&
+                         ShowsUnmade(*context.tool, context.request.method, values, *values.before,
+                                     context.before->state->before);
   if (!is_unmade) {
     verdict.detail =
         "it changed between the look at it and the call, by somebody else or by the call itself, "

@@ -251,6 +251,16 @@ Json SetsBy(const CallValues& call) {
 }
 
 // A version that is counted tells how many writes there were.
+// Whether nothing of what the call sets has changed.
+bool StandsAsBefore(const Json& set, const Json* before, const Json* now) {
+  if (!IsObject(&set) || set.members.empty() || !IsObject(before) || !IsObject(now)) {
+    return IsSame(before, now);
+  }
+  return std::ranges::all_of(set.members, [&](const Json::Member& member) {
+    return StandsAsBefore(member.second, before->Find(member.first), now->Find(member.first));
+  });
+}
+
 void CountOnce(const Tool& tool, const Snapshot& before, Snapshot& shown) {
   const auto& version = tool.before->version;
   if (!version || version->source != Selector::Source::kBody) return;
@@ -284,16 +294,21 @@ bool IsFormOf(const Json& set, const Json* shown) {
 }
 
 bool ShowsUnmade(const Tool& tool, std::string_view method, const CallValues& call,
-                 const Snapshot& state) {
-  if (state.is_gone) return false;
-  if (method == "DELETE") return true;
+                 const Snapshot& before, const Snapshot& now) {
+  if (now.is_gone) return false;
+  // What is deleted may still be there, marked as deleted.
+  if (method == "DELETE") return HaveSamePlaces(before, now);
   const Json sets = SetsBy(call);
   const std::vector<KeptArgument> arguments = KeptArguments(tool);
-  return std::ranges::any_of(state.places, [&](const auto& kept) {
-    const Json* const set = SetBy(sets, arguments, kept.first);
-    const std::optional<Json> shown = KeptAt(state, kept.first);
-    return set != nullptr && IsDenied(*set, PartOf(shown));
-  });
+  bool is_denied = false;
+  for (const auto& [place, text] : now.places) {
+    const Json* const set = SetBy(sets, arguments, place);
+    if (set == nullptr) continue;
+    const std::optional<Json> was = KeptAt(before, place), is = KeptAt(now, place);
+    if (!StandsAsBefore(*set, PartOf(was), PartOf(is))) return false;
+    is_denied = is_denied || IsDenied(*set, PartOf(is));
+  }
+  return is_denied;
 }
 
 Snapshot OwnPart(const Tool& tool, const UndoRule& undo, std::string_view method,

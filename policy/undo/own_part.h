@@ -18,10 +18,12 @@ Snapshot OwnPart(const Tool& tool, const UndoRule& undo, std::string_view method
                  const CallValues& call, const Snapshot& before, const Snapshot& planned,
                  Snapshot shown);
 
-// Whether `state` shows that a call with `method` has not been made: something that the call sets
-// stands there as something else. What is absent proves nothing: not everything is ever shown.
+// Whether `now` shows that a call with `method` has not been made since `before` was read: all that
+// it sets stands as it stood, and some of that as something else. What stands there as anything
+// else by now may be a form in which the backend shows what the call sets. What is absent proves
+// nothing: not everything is ever shown.
 bool ShowsUnmade(const Tool& tool, std::string_view method, const CallValues& call,
-                 const Snapshot& state);
+                 const Snapshot& before, const Snapshot& now);
 
 // Whether a backend that was told `set` may show it so: with more members, as the thing of that
 // name, without blanks, upper case or markup, or with a time of day.

@@ -1,7 +1,9 @@
 // Writes that ask by If-Match for what was read before them, against a backend with a state.
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <string>
+#include <utility>
 
 #include "tests/filters/saga_shop.h"
 
@@ -23,9 +25,15 @@ tools:
     effect: write
     before: { request: "GET /views/{path.id}?fields=title", keep: body#, version: header.ETag }
     undo: { request: "PUT /views/{path.id}", json: "{before.body#}", only_if: unchanged }
+  remove:
+    match: DELETE tracker /issues/{id}
+    effect: write
+    before: { request: "GET /issues/{path.id}", keep: body#, version: header.ETag }
+    undo: { request: "PUT /issues/{path.id}", json: "{before.body#}", only_if: unchanged }
+flow_rules: { agents_may: [ cancel ] }
 )";
 
-// One thing with a title. `sent`: how often a gateway sends each write.
+// One thing with a title and a note. `sent`: how often a gateway sends each write.
 class Tracker : public World {
  public:
   explicit Tracker(int sent = 1) : World(PolicyOf(kPolicy)), sent_(sent) {
@@ -37,25 +45,37 @@ class Tracker : public World {
     };
   }
   Told Patch(std::string target, std::string body) {
+    return Write("PATCH", std::move(target), std::move(body));
+  }
+  Told Delete(std::string target) { return Write("DELETE", std::move(target), {}); }
+  Told Write(std::string method, std::string target, std::string body) {
     CallSpec call;
-    call.method = "PATCH";
+    call.method = std::move(method);
     call.host = "tracker.test";
     call.target = std::move(target);
     call.body = std::move(body);
     return Call(call);
   }
-  std::string title = "old";
-  int writes = 0;
+  std::string title = "old", note = "old";
+  std::string shown_as = "new";  // what a write to it makes of its title
+  int writes = 0, conflicts = 0;
   bool asked = false;
+  std::function<void()> meanwhile = [] {};  // once, before the next write
 
  private:
   Headers Tag() const { return {{"ETag", "\"v" + std::to_string(writes) + "\""}}; }
-  Step Show() const { return Respond(200, R"({"id":7,"title":")" + title + "\"}", Tag()); }
+  Step Show() const {
+    return Respond(200, R"({"id":7,"title":")" + title + R"(","note":")" + note + "\"}", Tag());
+  }
   Step Change(const HttpRequest& request) {
+    std::exchange(meanwhile, [] {})();
     const std::string* const wanted = FindHeader(request.headers, "If-Match");
     asked = asked || wanted != nullptr;
-    if (wanted != nullptr && *wanted != Tag().front().second) return Respond(412, "{}");
-    title = "new";
+    if (wanted != nullptr && *wanted != Tag().front().second) {
+      ++conflicts;
+      return Respond(412, "{}");
+    }
+    title = shown_as;
     ++writes;
     return Show();
   }
@@ -70,6 +90,41 @@ TEST(PreconditionTest, WhatIsKeptWholeShowsWhetherAGatewayHadSentItBefore) {
   Tracker twice(2);
   EXPECT_EQ(twice.Patch("/issues/7", R"({"title":"new"})").error, ErrorCode::kOutcomeUnknown);
   EXPECT_EQ(twice.writes, 1);
+}
+
+// A backend shows it in its own words, in the zone of its own, or as one that is only marked.
+TEST(PreconditionTest, NorIsItMadeAgainWhereTheBackendShowsItInAnotherForm) {
+  Tracker twice(2);
+  twice.shown_as = "2026-11-30T23:00Z";
+  EXPECT_EQ(twice.Patch("/issues/7", R"({"title":"2026-12-01T00:00+01:00"})").error,
+            ErrorCode::kOutcomeUnknown);
+  EXPECT_EQ(twice.writes, 1);
+  Tracker marked(2);
+  marked.shown_as = "deleted: old";
+  EXPECT_EQ(marked.Delete("/issues/7").error, ErrorCode::kOutcomeUnknown);
+  EXPECT_EQ(marked.writes, 1);
+}
+
+TEST(PreconditionTest, WhatSomebodyElseWritesBesideItHasItMadeAnew) {
+  Tracker world;
+  world.meanwhile = [&] { world.note = "theirs", ++world.writes; };
+  EXPECT_EQ(world.Patch("/issues/7", R"({"title":"new"})").status, 200);
+  EXPECT_EQ(world.title, "new");
+  EXPECT_EQ(world.conflicts, 1);
+  world.StartFlows();
+  CallSpec cancel;
+  cancel.host = "tracker.test";
+  cancel.headers.emplace_back("Recourse-Flow", "cancel");
+  (void)world.Call(cancel);
+  world.loop.RunFor(Millis(60'000));
+  EXPECT_EQ(world.upstream.writes.back().request.body, R"({"id":7,"title":"old","note":"theirs"})");
+}
+
+TEST(PreconditionTest, WhatSomebodyElseWritesThereMayBeItsOwnDoing) {
+  Tracker world;
+  world.meanwhile = [&] { world.title = "theirs", ++world.writes; };
+  EXPECT_EQ(world.Patch("/issues/7", R"({"title":"new"})").error, ErrorCode::kOutcomeUnknown);
+  EXPECT_EQ(world.title, "theirs");
 }
 
 // The tag of a part of it, or of what is yet to be there, proves nothing.

@@ -172,12 +172,12 @@ TEST(TimeMachineTest, AForeignChangeBetweenTwoUndosIsNotOverwritten) {
   EXPECT_FALSE(world.overwrote);
 }
 
-// Somebody else comes between the look at it and the call.
+// Somebody else comes between the look at it and the call, with something that is not kept.
 TEST(TimeMachineTest, ACallChangesWhatItsUndoPutsBack) {
   Tracker world;
   int theirs = 1;
   world.upstream.decide = [&](const HttpRequest& request) {
-    if (theirs-- > 0) world.Foreign("\"theirs\"");
+    if (theirs-- > 0) world.Foreign(world.title);
     return world.Change(request);
   };
   EXPECT_EQ(world.Update("\"new\"").status, 200);
@@ -185,18 +185,18 @@ TEST(TimeMachineTest, ACallChangesWhatItsUndoPutsBack) {
   EXPECT_EQ(world.upstream.probes.size(), 2U);
   world.is_theirs = false;
   EXPECT_EQ(world.Cancel(), FlowPhase::kUndone);
-  EXPECT_EQ(world.title, "\"theirs\"");
+  EXPECT_EQ(world.title, "\"old\"");
   EXPECT_EQ(world.upstream.writes.size(), 3U);
 }
 
 TEST(TimeMachineTest, ACallThatOthersAlwaysComeBeforeIsNotMade) {
   Tracker world;
   world.upstream.decide = [&](const HttpRequest& request) {
-    world.Foreign("\"theirs\"");
+    world.Foreign(world.title);
     return world.Change(request);
   };
   EXPECT_EQ(world.Update("\"new\"").error, ErrorCode::kNotSent);
-  EXPECT_EQ(world.title, "\"theirs\"");
+  EXPECT_EQ(world.title, "\"old\"");
   EXPECT_EQ(world.upstream.writes.size(), 3U);
   world.upstream.decide = [&](const HttpRequest& request) { return world.Change(request); };
   EXPECT_EQ(world.Update("\"new\"").status, 200);
