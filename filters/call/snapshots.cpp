@@ -156,15 +156,15 @@ std::string VersionToFind(const Tool& tool, const StateKept& state, const HttpRe
   const bool asks = std::ranges::any_of(
       UndosOf(tool), [](const UndoRule* undo) { return undo->only_if_unchanged; });
   const bool changes = call.method == "PATCH" || call.method == "PUT" || call.method == "DELETE";
-  // With another query it is another representation, whose tag a write may not know (RFC 9110,
-  // section 8.8.3).
-  const std::string_view read = state.request.target;
-  const bool is_same = read == path || read == call.target;
   if (!is_tag || !asks || !changes || tool.is_named() || state.request.method != "GET" ||
-      !is_same) {
+      !ReadsWhatIsWritten(state.request.target, path, call.target)) {
     return {};
   }
   for (const char* const own : {"If-Match", "If-None-Match", "If-Unmodified-Since", "If"}) {
+bool ReadsWhatIsWritten(std::string_view read, std::string_view path, std::string_view target) {
+  return read == path || read == target;
+}
+
     if (FindHeader(call.headers, own) != nullptr) return {};
   }
   // Else a refusal could not be told from one that came after the call had been made.

@@ -31,6 +31,11 @@ Snapshot PlannedState(const Tool& tool, const Snapshot& before, std::string_view
 // its field what a query shows of it.
 Snapshot StateLeft(const Tool& tool, Snapshot planned, const CallValues& answered);
 
+// Whether what is read there is the very thing that a call to `target`, with that canonical path,
+// writes to. With another query it is another representation, whose tag a write may not know (RFC
+// 9110, section 8.8.3).
+bool ReadsWhatIsWritten(std::string_view read, std::string_view path, std::string_view target);
+
 // What a call to the tool is to find, by If-Match, for `state` to be what it changes: the version
 // of the very thing that it writes to. Empty: that cannot be asked for, what is kept would not show
 // that the call was made, or the agent has asked for something itself.

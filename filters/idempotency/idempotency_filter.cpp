@@ -279,6 +279,7 @@ Task<Outcome> IdempotencyFilter::Conclude(RequestContext& context, const Call& c
   values.key = context.upstream_key;
   if (dispatching.state) values.before = &dispatching.state->before;
   Verdict verdict = ClassifyAttempt(dispatching, tool, *context.backend, result, values);
+  verdict = OfVanished(std::move(verdict), context, dispatching);
   if (HasLostRace(context, verdict)) {
     context.before.reset();
     (void)co_await parts_.before.Read(context, *call.body);

@@ -43,4 +43,22 @@ Verdict OfLostRace(const RequestContext& context, const CallValues& values) {
   return verdict;
 }
 
+Verdict OfVanished(Verdict verdict, const RequestContext& context, const Event& dispatching) {
+  const int status = verdict.http_status;
+  const bool finds_nothing = (status == 404 || status == 410) && context.request.method == "DELETE";
+  const bool is_refused = verdict.phase == Phase::kRejected || verdict.phase == Phase::kNotSent;
+  const bool was_there =
+      dispatching.state && dispatching.state->request.method == "GET" &&
+      ReadsWhatIsWritten(dispatching.state->request.target, context.path, context.request.target);
+  if (!finds_nothing || !is_refused || !was_there) return verdict;
+  if (context.tool->not_executed.Contains(status)) return verdict;
+  verdict.phase = Phase::kUncertain;
+  verdict.cause = Cause::kServerError;
+  verdict.detail +=
+      ", and a look just before found it there: somebody else has deleted it since, or the call "
+      "itself, if something on the way sent that twice";
+  if (verdict.problem) verdict.problem = ErrorCode::kOutcomeUnknown;
+  return verdict;
+}
+
 }  // namespace recourse

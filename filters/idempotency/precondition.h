@@ -26,4 +26,8 @@ bool HasLostRace(const RequestContext& context, const Verdict& verdict);
 // that does not show it, a gateway may have sent the call twice: nobody knows.
 Verdict OfLostRace(const RequestContext& context, const CallValues& values);
 
+// `verdict` about a DELETE that is told that there is nothing, of what `before` has just read.
+// It may be gone by that very call, sent twice by a gateway: nobody knows.
+Verdict OfVanished(Verdict verdict, const RequestContext& context, const Event& dispatching);
+
 }  // namespace recourse

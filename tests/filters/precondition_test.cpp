@@ -30,6 +30,17 @@ tools:
     effect: write
     before: { request: "GET /issues/{path.id}", keep: body#, version: header.ETag }
     undo: { request: "PUT /issues/{path.id}", json: "{before.body#}", only_if: unchanged }
+  unlock:
+    match: DELETE tracker /issues/{id}/lock
+    effect: write
+    before: { request: "GET /issues/{path.id}", keep: body# }
+    undo: { request: "PUT /issues/{path.id}", json: "{before.body#}", only_if: unchanged }
+  purge:
+    match: DELETE tracker /pages/{id}
+    effect: write
+    not_executed: [ 404 ]
+    before: { request: "GET /pages/{path.id}", keep: body# }
+    undo: { request: "POST /pages", json: "{before.body#}", only_if: unchanged }
 flow_rules: { agents_may: [ cancel ] }
 )";
 
@@ -125,6 +136,24 @@ TEST(PreconditionTest, WhatSomebodyElseWritesThereMayBeItsOwnDoing) {
   world.meanwhile = [&] { world.title = "theirs", ++world.writes; };
   EXPECT_EQ(world.Patch("/issues/7", R"({"title":"new"})").error, ErrorCode::kOutcomeUnknown);
   EXPECT_EQ(world.title, "theirs");
+}
+
+// It was there a moment ago: by somebody else, or by the same call sent twice.
+TEST(PreconditionTest, ADeleteThatFindsNothingOfWhatWasJustReadProvesNothing) {
+  for (const int status : {404, 410}) {
+    Tracker world;
+    world.upstream.decide = [&](const HttpRequest&) { return Respond(status, "{}"); };
+    const Told gone = world.Delete("/issues/7");
+    EXPECT_EQ(gone.status, status);
+    EXPECT_EQ(world.Events().back().phase, Phase::kUncertain);
+  }
+  // What it finds nothing of is something else, or the policy says what it means.
+  for (const char* const target : {"/issues/7/lock", "/pages/7"}) {
+    Tracker world;
+    world.upstream.decide = [](const HttpRequest&) { return Respond(404, "{}"); };
+    EXPECT_EQ(world.Delete(target).status, 404) << target;
+    EXPECT_NE(world.Events().back().phase, Phase::kUncertain) << target;
+  }
 }
 
 // The tag of a part of it, or of what is yet to be there, proves nothing.
