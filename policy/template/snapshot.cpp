@@ -54,7 +54,9 @@ Drift DriftOf(const Snapshot& before, const Snapshot& ours, const Snapshot& now)
 }
 
 bool IsStrongTag(std::string_view version) {
-  return version.size() >= 2 && version.front() == '"' && version.back() == '"';
+  // Two lines of the field read as one with a quote in its middle.
+  return version.size() >= 2 && version.front() == '"' &&
+         version.find('"', 1) == version.size() - 1;
 }
 
 }  // namespace recourse

@@ -54,6 +54,7 @@ TEST(SnapshotTest, OnlyStrongTagsAreAskedFor) {
   EXPECT_FALSE(IsStrongTag("W/\"v1\""));
   EXPECT_FALSE(IsStrongTag("v1"));
   EXPECT_FALSE(IsStrongTag("\""));
+  EXPECT_FALSE(IsStrongTag(R"("v2", "v9")"));
   EXPECT_FALSE(IsStrongTag(""));
 }
 
