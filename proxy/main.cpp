@@ -325,7 +325,9 @@ void AddEvents(CLI::App& app, Arguments& args) {
   list->add_option("--phase", args.query.phase, "DISPATCHING, UNCERTAIN, SUCCEEDED, ...");
   AddPod(*list, args.query.pod);
   AddId(*list, "--after", args.query.after, "Only events with a larger id");
-  list->add_option("--limit", args.query.limit, "Print at most this many")->capture_default_str();
+  list->add_option("--limit", args.query.limit, "Print at most this many")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
   CLI::Option* const newest =
       list->add_flag("--newest", args.query.newest_first, "The newest ones, newest first");
   list->add_flag("--follow", args.query.follows, "Go on with what comes, until Ctrl-C")

@@ -154,6 +154,7 @@ std::string AcceptedBy(const CLI::Option& option) {
     }
     return range;
   }
+  if (type.find("POSITIVE") != std::string::npos) return "a whole number from 1";
   if (type.find("INT") != std::string::npos) return "a whole number";
   return type.find("FLOAT") != std::string::npos ? "a number" : option.get_description();
 }

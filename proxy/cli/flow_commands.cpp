@@ -37,7 +37,9 @@ void AddFlows(CLI::App& app, const ApiClient& client,
       list->add_flag("--all", args->query.all, "The newest, over or not; reads the whole log");
   list->add_flag("--follow", args->query.follows, "Go on with what begins and moves, until Ctrl-C")
       ->excludes(all);
-  list->add_option("--limit", args->query.limit, "Print at most this many")->capture_default_str();
+  list->add_option("--limit", args->query.limit, "Print at most this many")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
   add_admin_options(*list);
   list->callback([args, &client, &exit_code] {
     exit_code = ListFlows(client, args->query, std::cout, std::cerr);

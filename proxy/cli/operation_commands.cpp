@@ -28,7 +28,9 @@ void AddOperations(CLI::App& app, const ApiClient& client,
                    "Only those in this phase; UNCERTAIN: without what observe mode saw");
   list->add_option("--tool", args->query.tool, "Only those of this tool");
   AddPod(*list, args->query.pod);
-  list->add_option("--limit", args->query.limit, "Print at most this many")->capture_default_str();
+  list->add_option("--limit", args->query.limit, "Print at most this many")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
   add_admin_options(*list);
   list->callback([args, &client, &exit_code] {
     exit_code = ListOperations(client, args->query, std::cout, std::cerr);

@@ -29,6 +29,9 @@ WRONG = {
     "a value that is missing": (["run"], ["--policy (Policy file or directory)", "--data ("]),
     "an argument that is missing": (["events", "show"], ["events show needs id (Event id)"]),
     "a word": (["events", "show", "abc"], ["id: 'abc' is not an id such as 17 or 42.17"]),
+    "no count": (["events", "list", "--limit", "-1"], ["--limit: '-1'", "a whole number from 1"]),
+    "a count of none": (
+        ["flows", "list", "--limit", "0"], ["--limit: '0'", "a whole number from 1"]),
     "a flag's word": (["events", "list", "--limit", "x"], ["--limit: 'x'", "a whole number"]),
     "too few": (["run", "--policy", "p", "--data", "d", "--threads", "0"],
                 ["--threads: '0' is no value for it; accepted: 1 to 64"]),
