@@ -356,6 +356,15 @@ TEST_F(BadStorageTest, TheFileOfAnotherInstallIsRefused) {  // S08
               HasSubstr("that of another ledger"));
 }
 
+TEST_F(BadStorageTest, ASealThatIsCutOffOrNoiseIsToldAsThat) {
+  const std::string seal = directory_.data() + "/recourse.sealed";
+  const std::string whole = ReadAll(seal);
+  for (const std::string& damaged : {whole.substr(0, whole.size() / 2), "\x9b\xff" + whole}) {
+    WriteAll(seal, damaged);
+    EXPECT_THAT(Refusal(good_), HasSubstr("recourse.sealed is damaged"));
+  }
+}
+
 TEST_F(BadStorageTest, ADirectoryThatOthersControlIsRefused) {  // S10
   const std::string directory = directory_.data();
   std::filesystem::permissions(directory, std::filesystem::perms(0777));

@@ -19,6 +19,7 @@
 #include "filters/ledger/lmdb/lmdb_cold_index.h"
 #include "filters/ledger/lmdb/lmdb_event_log.h"
 #include "filters/ledger/rows/row_codec.h"
+#include "proxy/base/hex.h"
 #include "proxy/base/limits.h"
 #include "proxy/base/log/log.h"
 
@@ -112,6 +113,11 @@ Done CheckSameLedger(LedgerDirectory& directory, LmdbEventLog& log) {
   const std::string identity = ToHex(log.identity());
   const std::string sealed = directory.SealedIdentity();
   if (sealed.empty() || sealed == identity) return {};
+  if (!IsLowerHex(sealed) || sealed.size() != identity.size()) {
+    return std::unexpected(
+        "recourse.sealed is damaged: it names no ledger; restore it from the same backup as the "
+        "ledger, or remove it, and the ledger counts as restored until somebody has accepted that");
+  }
   return std::unexpected(fmt::format(
       "data.mdb is that of another ledger ({}...), here was {}...; put the right file back, or "
       "name an empty directory and restore into that",
