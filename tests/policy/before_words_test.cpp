@@ -203,6 +203,24 @@ TEST(BeforeWordsTest, OfSeveralUndosEachMaySayForItselfWhetherItOverwrites) {
   EXPECT_THAT(ProblemsOf(with("", always)), HasSubstr("their change is lost"));
 }
 
+// The fix that is told is one: what `keep` alone takes is not for the undo.
+TEST(BeforeWordsTest, APlaceThatMayBeNullIsPutBackByItsName) {
+  const auto with = [](const std::string& json) {
+    return Load(
+        Policy("    before: { request: \"GET /issues/{path.id}\", keep: [ body#/title, "
+               "\"body#/labels or null\" ] }\n"
+               "    undo: { request: \"PATCH /issues/{path.id}\", only_if: unchanged, json: { "
+               "title: \"{before.body#/title}\"" +
+               json + " } }\n"));
+  };
+  EXPECT_THAT(with(""), HasSubstr("body#/labels is missing; add \"{before.body#/labels}\", or say "
+                                  "leaves: body#/labels"));
+  const std::string told = with(", labels: \"{before.body#/labels or null}\"");
+  EXPECT_THAT(told, HasSubstr("did you mean before.body#/labels?"));
+  EXPECT_THAT(told, Not(HasSubstr("is missing")));
+  EXPECT_THAT(with(", labels: \"{before.body#/labels}\""), Not(HasSubstr("error")));
+}
+
 TEST(BeforeWordsTest, AMisspelledPlaceIsHeldAgainstWhatIsKept) {
   const auto with = [](const std::string& undo, const std::string& keep = "[ body#/title ]") {
     return Load(Policy("    before: { request: \"GET /i/{path.id}\", keep: " + keep +

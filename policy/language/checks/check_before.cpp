@@ -4,6 +4,7 @@
 
 #include "policy/language/policy_builder.h"
 #include "policy/model/route_table.h"
+#include "policy/template/may_be_null.h"
 
 namespace recourse {
 namespace {
@@ -28,7 +29,11 @@ std::vector<Selector> PlacesOfBody(const RequestTemplate& request) {
 // The kept place that was probably meant by one that is not kept; empty: none is near.
 std::string NearestKept(const Selector& place, const BeforeRule& rule) {
   std::vector<std::string> pointers;
-  for (const Selector& kept : rule.keep) pointers.push_back(kept.name);
+  for (const Selector& kept : rule.keep) {
+    // With words behind it that only `keep` takes.
+    if (place.name.starts_with(kept.name + ' ')) return kept.name;
+    pointers.push_back(kept.name);
+  }
   return NearestWord(place.name, pointers);
 }
 
@@ -157,9 +162,11 @@ class BeforeChecks {
                NearestKept(place, *tool_.before) == kept.name;
       });
       if (is_left || is_meant || std::ranges::any_of(SelectorsOf(undo.request), reads)) continue;
-      Error("undo", "puts back only part of what before.keep names: " + kept.text +
-                        " is missing; add \"{before." + kept.text +
-                        "}\", or say leaves: " + kept.text);
+      std::string_view read = kept.text;
+      (void)TakeOff(kOrNull, read);
+      const std::string missing(read);
+      Error("undo", "puts back only part of what before.keep names: " + missing +
+                        " is missing; add \"{before." + missing + "}\", or say leaves: " + missing);
     }
   }
 
