@@ -60,6 +60,21 @@ std::optional<Snapshot> Keep(const BeforeRule& rule, const CallValues& places,
   return state;
 }
 
+// What an update leaves of a whole: what it does not name stays.
+std::optional<Json> Updated(const std::string& before, const Json& sets) {
+  auto whole = ParseJson(before);
+  if (!whole || !IsObject(&*whole) || !IsObject(&sets)) return std::nullopt;
+  for (const Json::Member& member : sets.members) {
+    const auto at = std::ranges::find(whole->members, member.first, &Json::Member::first);
+    if (at == whole->members.end()) {
+      whole->members.push_back(member);
+    } else {
+      at->second = member.second;
+    }
+  }
+  return std::move(*whole);
+}
+
 bool MayPass(int status) {
   return status >= 500 || status == 408 || status == 425 || status == 429 || status == 202;
 }
@@ -122,7 +137,10 @@ Snapshot PlannedState(const Tool& tool, const Snapshot& before, std::string_view
     const auto place = std::ranges::find(planned.places, kept, &Header::first);
     std::string text;
     const bool is_set = value != nullptr && place != planned.places.end();
-    if (is_set && AppendJson(text, *value)) place->second = std::move(text);
+    if (!is_set) continue;
+    const bool is_update = kept.empty() && argument.empty() && method != "PUT";
+    const auto whole = is_update ? Updated(place->second, *value) : std::nullopt;
+    if (AppendJson(text, whole ? *whole : *value)) place->second = std::move(text);
   }
   return planned;
 }
@@ -147,6 +165,10 @@ Snapshot StateLeft(const Tool& tool, Snapshot planned, const CallValues& answere
   return planned;
 }
 
+bool ReadsWhatIsWritten(std::string_view read, std::string_view path, std::string_view target) {
+  return read == path || read == target;
+}
+
 std::string VersionToFind(const Tool& tool, const StateKept& state, const HttpRequest& call,
                           std::string_view path, const CallValues& values) {
   const auto& version = tool.before->version;
@@ -161,10 +183,6 @@ std::string VersionToFind(const Tool& tool, const StateKept& state, const HttpRe
     return {};
   }
   for (const char* const own : {"If-Match", "If-None-Match", "If-Unmodified-Since", "If"}) {
-bool ReadsWhatIsWritten(std::string_view read, std::string_view path, std::string_view target) {
-  return read == path || read == target;
-}
-
     if (FindHeader(call.headers, own) != nullptr) return {};
   }
   // Else a refusal could not be told from one that came after the call had been made.

@@ -131,8 +131,9 @@ bool IsServers(std::string_view name, const Json* before, const Json* shown) {
 }
 
 enum class Reach : std::uint8_t {
-  kUpdates,
-  kReplaces,  // it takes away what it does not name
+  kLeavesAlone,  // what it does not name stays
+  kUpdates,      // it may replace the object that it names
+  kReplaces,     // it takes away what it does not name
 };
 
 bool IsOwn(const Json* before, const Json* set, const Json* shown, std::string_view name,
@@ -145,8 +146,10 @@ bool AreOwn(const Json* before, const Json& set, const Json& shown, Reach reach)
     return set.Find(member.first) == nullptr && !IsEmpty(&member.second) &&
            IsSame(&member.second, shown.Find(member.first));
   };
-  const bool is_replaced = reach == Reach::kReplaces || !IsObject(before) ||
-                           std::ranges::none_of(before->members, outlives);
+  const bool is_replaced = reach == Reach::kReplaces ||
+                           (reach == Reach::kUpdates &&
+                            (!IsObject(before) || std::ranges::none_of(before->members, outlives)));
+  const Reach inside = reach == Reach::kLeavesAlone ? Reach::kUpdates : reach;
   if (IsObject(before)) {
     for (const Json::Member& was : before->members) {
       if (shown.Find(was.first) != nullptr) continue;
@@ -160,19 +163,21 @@ bool AreOwn(const Json* before, const Json& set, const Json& shown, Reach reach)
     const Json* const was = IsObject(before) ? before->Find(is.first) : nullptr;
     const Json* const told = set.Find(is.first);
     if (told == nullptr && is_replaced && IsEmpty(&is.second)) return true;
-    return IsOwn(was, told, &is.second, is.first, reach);
+    return IsOwn(was, told, &is.second, is.first, inside);
   });
 }
 
 bool IsOwn(const Json* before, const Json* set, const Json* shown, std::string_view name,
            Reach reach) {
   if (IsSame(before, shown)) return true;
-  if (set != nullptr && (IsSame(set, shown) || IsSomehow(*set))) return true;
+  // Where the rest stays, an object that is all that was set has lost it.
+  const bool has_rest = reach == Reach::kLeavesAlone && IsObject(set) && IsObject(before);
+  if (set != nullptr && ((!has_rest && IsSame(set, shown)) || IsSomehow(*set))) return true;
   if (IsServers(name, before, shown)) return true;
   if (set == nullptr) {
     if (!IsObject(before) || !IsObject(shown)) return false;
     static const Json kNothing{Json::Kind::kObject, {}, {}, {}};
-    return AreOwn(before, kNothing, *shown, Reach::kUpdates);
+    return AreOwn(before, kNothing, *shown, Reach::kLeavesAlone);
   }
   if (IsObject(set) && IsObject(shown) && IsObject(before)) {
     return AreOwn(before, *set, *shown, reach);
@@ -246,11 +251,6 @@ bool IsDenied(const Json& set, const Json* shown) {
   });
 }
 
-Json SetsBy(const CallValues& call) {
-  return call.body == nullptr ? Json{Json::Kind::kObject, {}, {}, {}} : SetsOf(*call.body);
-}
-
-// A version that is counted tells how many writes there were.
 // Whether nothing of what the call sets has changed.
 bool StandsAsBefore(const Json& set, const Json* before, const Json* now) {
   if (!IsObject(&set) || set.members.empty() || !IsObject(before) || !IsObject(now)) {
@@ -261,6 +261,11 @@ bool StandsAsBefore(const Json& set, const Json* before, const Json* now) {
   });
 }
 
+Json SetsBy(const CallValues& call) {
+  return call.body == nullptr ? Json{Json::Kind::kObject, {}, {}, {}} : SetsOf(*call.body);
+}
+
+// A version that is counted tells how many writes there were.
 void CountOnce(const Tool& tool, const Snapshot& before, Snapshot& shown) {
   const auto& version = tool.before->version;
   if (!version || version->source != Selector::Source::kBody) return;
@@ -319,14 +324,18 @@ Snapshot OwnPart(const Tool& tool, const UndoRule& undo, std::string_view method
   const std::vector<Written> written = WrittenBy(tool, undo, sets, before, shown);
   if (written.empty() || !SetsByName(written, method)) return shown;
   const bool takes_away = TakesAway(written, method);
-  const Reach reach = method == "PUT" ? Reach::kReplaces : Reach::kUpdates;
+  const auto reach_at = [&](const Written& one) {
+    if (method == "PUT") return Reach::kReplaces;
+    // Of the thing itself a PATCH changes what it names alone.
+    return method == "PATCH" && one.place.empty() ? Reach::kLeavesAlone : Reach::kUpdates;
+  };
   for (std::size_t i = 0; i < std::min(planned.places.size(), shown.places.size()); ++i) {
     const auto& [place, text] = planned.places[i];
     const bool is_own = std::ranges::all_of(written, [&](const Written& one) {
       if (!IsAtOrAbove(place, one.place)) return true;
       if (takes_away && one.set == nullptr && IsEmpty(PartOf(one.shown))) return true;
       const std::string_view name = std::string_view(one.place).substr(one.place.rfind('/') + 1);
-      return IsOwn(PartOf(one.before), one.set, PartOf(one.shown), name, reach);
+      return IsOwn(PartOf(one.before), one.set, PartOf(one.shown), name, reach_at(one));
     });
     if (!is_own) shown.places[i].second = text;
   }

@@ -111,6 +111,8 @@ TEST(OwnPartTest, WhatTheCallDidIsItsOwn) {
       {"patch", "PATCH", R"({"id":7,"text":"A","at":{"date":"2026-01-01"},"updated":"x"})",
        R"({"at":{"date":"2026-01-02"}})",
        R"({"id":7,"text":"A","at":{"date":"2026-01-02T00:00:00Z"},"updated":"y"})"},
+      {"patch", "PATCH", R"({"text":"A","at":{"time":"x","zone":"y"}})",
+       R"({"at":{"date":"2026-01-02"}})", R"({"text":"A","at":{"date":"2026-01-02","zone":null}})"},
       {"assign", "PUT", R"({"assignee":{"id":"u1"}})", R"({"who":"u2"})",
        R"({"assignee":{"id":"u2"}})"},
       {"assign", "PUT", R"({"assignee":{"id":"u1"}})", R"({"who":null})", R"({"assignee":null})"},
@@ -147,6 +149,13 @@ TEST(OwnPartTest, WhatItDidNotSetMayBeSomebodyElses) {
        R"({"id":7,"text":"B","note":"theirs"})"},
       {"patch", "PATCH", R"({"id":7,"text":"A","tree":{"b":1}})", R"({"text":"B"})",
        R"({"id":7,"text":"B","tree":{"b":2}})"},
+      {"patch", "PATCH", R"({"id":7,"text":"A","tree":{"b":1}})", R"({"text":"B"})",
+       R"({"id":7,"text":"B","tree":{}})"},
+      {"patch", "PATCH", R"({"text":"A","note":"n"})", R"({"text":"B"})",
+       R"({"text":"B","note":null})"},
+      {"patch", "PATCH", R"({"text":"A","note":"n"})", R"({"text":"B"})", R"({"text":"B"})"},
+      {"update", "PATCH", R"({"title":"A","labels":{"a":{"b":1}},"updated_at":1})",
+       R"({"title":"B"})", R"({"title":"B","labels":{"a":{}},"updated_at":1})"},
       {"patch", "PATCH", R"({"id":7,"text":"A","sequence":4})", R"({"text":"B"})",
        R"({"id":7,"text":"B","sequence":6})"},
       {"assign", "PUT", R"({"assignee":{"id":"u1"}})", R"({"who":"u2"})",
@@ -158,6 +167,17 @@ TEST(OwnPartTest, WhatItDidNotSetMayBeSomebodyElses) {
     EXPECT_EQ(DriftAfter(tool, method, before, body, shown), Drift::kChanged)
         << tool << ' ' << body << ' ' << shown;
   }
+}
+
+// Of a thing that is kept whole a PUT leaves nothing else.
+TEST(OwnPartTest, AnUpdateLeavesTheRestOfTheWholeAsItWas) {
+  const Tool& tool = *Rules()->FindTool("patch");
+  const Snapshot before{.places = {{"", R"({"a":1,"b":2})"}}};
+  const Json body = *ParseJson(R"({"b":[3],"c":4})");
+  CallValues call;
+  call.body = &body;
+  EXPECT_EQ(PlannedState(tool, before, "PATCH", call).places[0].second, R"({"a":1,"b":[3],"c":4})");
+  EXPECT_EQ(PlannedState(tool, before, "PUT", call).places[0].second, R"({"b":[3],"c":4})");
 }
 
 // One issue, which somebody else changes whenever a test says so.
