@@ -10,6 +10,12 @@ namespace recourse::limits {
 inline constexpr std::chrono::milliseconds kLease{5'000};
 // Sending ends so long before its end: reading the clock and calling send() take time, too.
 inline constexpr std::chrono::milliseconds kSendMargin{250};
+// The kernel gives up what it was handed when the lease ends, also if the process is stopped. It
+// counts from when it has sent something for the second time: 0.2 s after the first, and up to a
+// second if the server is far.
+inline constexpr std::chrono::milliseconds kSentAgainMax{1'000};
+// How often a process that lives says that what its backends have not acknowledged may go on.
+inline constexpr std::chrono::milliseconds kUnacknowledgedLook{500};
 // An open stream that has nothing to write says so often that it lives.
 inline constexpr std::chrono::milliseconds kBeatEvery{1'000};
 // Who is silent for so long is dead. Clocks of two machines may differ in rate by two fifths.
@@ -38,6 +44,8 @@ inline constexpr std::chrono::milliseconds kReconnectPauseFirst{50}, kReconnectP
 
 static_assert(kDeadAfter * 5 >= kLease * 7);
 static_assert(kBeatEvery * 4 < kLease - kSendMargin);  // three beats may be lost
+static_assert(kLease + kSentAgainMax < kDeadAfter);
+static_assert(kUnacknowledgedLook * 4 < kLease - kSendMargin - kBeatEvery);
 static_assert(kWatchEvery * 3 < kWatchPauseMax && kWatchPauseMax * 3 < kDeadAfter);
 // After an outage a live process is back, and has told so, before silence counts again.
 static_assert(kReconnectPauseMax + kBeatEvery < kDeadAfter);

@@ -117,6 +117,11 @@ struct Worker {
     io.files().WhenShort([this] { return ClearIdle(); });
   }
 
+  // After the thread's Stop(). The ledger's end lets others go on with what has not arrived yet.
+  void Join() {
+    thread.Join();
+    writes.DropSent();
+  }
   // Closes idle connections to backends. False: there was none.
   bool ClearIdle() { return pool.Clear(); }
 

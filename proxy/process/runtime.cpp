@@ -449,7 +449,7 @@ void Runtime::Exit() {
   flows_->runner().operators().Close();
   approvals_->runner().Close();
   for (const auto& thread : threads_) thread->Stop();
-  for (const auto& thread : threads_) thread->Join();
+  for (const auto& worker : workers_) worker->Join();
   traces_.Finish();
   admin_.reset();
   admin_api_.Close();

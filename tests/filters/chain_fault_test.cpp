@@ -328,6 +328,7 @@ class CountingPermit final : public SendPermit {
     return is_given;
   }
   void Leave() override {}
+  Millis Left() override { return Millis(1'000); }
   bool is_given = false;
   int asked = 0;
 };

@@ -91,6 +91,20 @@ TEST_F(SendGuardTest, NothingGoesOnceTheStreamIsTakenOver) {
   EXPECT_FALSE(guard_.Enter());
 }
 
+// Whoever takes over sends nothing before that is over, and the kernel sends nothing after it.
+TEST_F(SendGuardTest, WhatTheKernelHasMayGoOnUntilTheLeaseEnds) {
+  EXPECT_EQ(guard_.Left(), Millis(0));
+  guard_.Acknowledge(kStart);
+  watchdog_.now = kStart + milliseconds(3'000);
+  EXPECT_EQ(guard_.Left(), Millis(2'000));
+  watchdog_.now = kStart + milliseconds(5'001);
+  EXPECT_EQ(guard_.Left(), Millis(0));
+  guard_.Acknowledge(kStart + milliseconds(4'000));
+  EXPECT_EQ(guard_.Left(), Millis(3'999));
+  guard_.End();
+  EXPECT_EQ(guard_.Left(), Millis(0));
+}
+
 // What `body` ends as in a process of its own, which stops itself once on its way. nullopt: it did
 // not come that far.
 std::optional<int> EndOf(const std::function<void()>& body) {

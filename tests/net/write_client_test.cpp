@@ -157,18 +157,21 @@ TEST_F(WriteUpstreamTest, TheConnectionThatReplacesAnotherIsWaitedForNoLongerTha
 
 class ScriptedPermit final : public SendPermit {
  public:
-  explicit ScriptedPermit(int given) : left_(given) {}
+  explicit ScriptedPermit(int given) : given_(given) {}
   bool Enter() override {
     EXPECT_FALSE(is_inside_);
-    is_inside_ = left_ > 0;
-    if (is_inside_) --left_;
+    is_inside_ = given_ > 0;
+    if (is_inside_) --given_;
     return is_inside_;
   }
   void Leave() override { is_inside_ = false; }
+  Millis Left() override { return left; }
   bool is_inside() const { return is_inside_; }
 
+  Millis left{4'000};
+
  private:
-  int left_;
+  int given_;
   bool is_inside_ = false;
 };
 

@@ -161,6 +161,9 @@ class ScriptedStreams final : public UpstreamStreams {
       state_->WakeAt(state_->loop.now());
     }
     void Close(bool) override { Cut(); }
+    void DropUnacknowledged(Millis) override {}
+    Progress Arrived() const override { return {}; }
+    void DropNow() override { Cut(); }
     void KeepAlive() override {}
     Connection* raw() override { return nullptr; }
 

@@ -21,6 +21,9 @@ class Lease {
 
   BootTime end() const { return end_; }
   bool MaySend(BootTime now) const { return !is_over_ && now < end_ - limits::kSendMargin; }
+  BootClock::duration Left(BootTime now) const {
+    return is_over_ || now >= end_ ? BootClock::duration::zero() : end_ - now;
+  }
 
  private:
   BootTime end_{};  // of none: the time of the start

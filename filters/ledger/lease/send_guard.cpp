@@ -1,5 +1,7 @@
 #include "filters/ledger/lease/send_guard.h"
 
+#include <chrono>
+
 #include "proxy/base/check.h"
 
 namespace recourse {
@@ -29,6 +31,11 @@ void SendGuard::Leave() {
   const std::lock_guard lock(mutex_);
   RC_CHECK(sending_ > 0);
   if (--sending_ == 0) watchdog_.Disarm();
+}
+
+Millis SendGuard::Left() {
+  const std::lock_guard lock(mutex_);
+  return std::chrono::floor<Millis>(lease_.Left(watchdog_.Now()));
 }
 
 }  // namespace recourse

@@ -23,6 +23,7 @@ class SendGuard final : public SendPermit {
 
   bool Enter() override;
   void Leave() override;
+  Millis Left() override;
 
  private:
   Watchdog& watchdog_;

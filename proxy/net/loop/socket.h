@@ -3,6 +3,9 @@
 
 #include <boost/asio/ip/tcp.hpp>
 #include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <utility>
 
@@ -42,6 +45,22 @@ inline bool AreFilesShort(int error) { return error == EMFILE || error == ENFILE
 
 // What is written goes out at once, however small.
 void SendAtOnce(int socket);
+
+// Closing it, also by the end of the process, drops what the peer has not acknowledged, which then
+// sees a reset; or the kernel goes on to send that, as it does unless told.
+enum class AtClose : std::uint8_t { kSendsOn, kDrops };
+void SetAtClose(int socket, AtClose what);
+// The kernel ends the connection when the peer has acknowledged nothing for so long of what it was
+// sent for a second time, or has left no room. It does so although the process is stopped.
+void EndUnacknowledgedAfter(int socket, std::chrono::milliseconds most);
+// Ends the connection as closing one that kDrops does.
+void Reset(int socket);
+struct Delivered {
+  std::uint64_t acknowledged = 0;  // bytes, all in all
+  std::size_t missing = 0;         // that the kernel has, and the peer has not acknowledged
+  bool operator==(const Delivered&) const = default;
+};
+Delivered DeliveredBy(int socket);
 
 // Both ends of a connected socket; none when it is not connected any more.
 std::optional<Tcp::endpoint> LocalEnd(int socket);

@@ -80,6 +80,19 @@ class UpstreamStream {
     return Awaiter{*this, BeginSend(parts, permit)};
   }
 
+  // Before the first byte of a request that must not arrive once it was given up: what the backend
+  // has not acknowledged is dropped when this ends, whatever ends it, but by a polite Close() or by
+  // being kept; and by the kernel when nothing was acknowledged for `most`. Again: another `most`.
+  virtual void DropUnacknowledged(Millis most) = 0;
+  struct Progress {
+    std::uint64_t acknowledged = 0;  // bytes, all in all
+    std::size_t missing = 0;         // that were sent, and are not acknowledged
+    bool operator==(const Progress&) const = default;
+  };
+  virtual Progress Arrived() const = 0;
+  // Drops it now. On whatever thread, when that of the stream has ended.
+  virtual void DropNow() = 0;
+
   // Reads what is there into the buffer, which has free space or no memory yet, and holds none
   // while it waits without unread bytes. Gives how much: at most `most`; 0: it has ended.
   auto Read(ReadBuffer& buffer, std::size_t most = limits::kRelayBufferBytes) {
@@ -100,7 +113,8 @@ class UpstreamStream {
 
   // Neither side has anything more to say; what is pending sees the end.
   virtual void Cut() = 0;
-  // Ends it at once, with all that is pending; politely: the backend is told that it is no cut.
+  // Ends it at once, with all that is pending; politely: the backend is told that it is no cut,
+  // unless there is something that it has not acknowledged: its answer came before that.
   virtual void Close(bool politely) = 0;
   // It may be silent for long: a backend that is gone without a word is found out all the same.
   virtual void KeepAlive() = 0;

@@ -2,6 +2,8 @@
 
 #include <netinet/tcp.h>
 
+#include <utility>
+
 #include "proxy/net/tls/tls_client.h"
 
 namespace recourse {
@@ -56,7 +58,26 @@ bool SocketStream::HasEndedCleanly() const {
   return !connection_->error || connection_->error == boost::asio::error::eof;
 }
 
+void SocketStream::Rest() {
+  connection_->deadline.Disarm();
+  if (std::exchange(drops_, false)) SetAtClose(connection_->socket(), AtClose::kSendsOn);
+}
+
+// From here on also where the process is killed: the kernel closes what that had open.
+void SocketStream::DropUnacknowledged(Millis most) {
+  if (!std::exchange(drops_, true)) SetAtClose(connection_->socket(), AtClose::kDrops);
+  EndUnacknowledgedAfter(connection_->socket(), most);
+}
+
+UpstreamStream::Progress SocketStream::Arrived() const {
+  const Delivered found = DeliveredBy(connection_->socket());
+  return {found.acknowledged, found.missing};
+}
+
 void SocketStream::Close(bool politely) {
+  if (politely && drops_ && Arrived().missing == 0) {
+    SetAtClose(connection_->socket(), AtClose::kSendsOn);
+  }
   if (politely && connection_->tls != nullptr) connection_->tls->SayGoodbye();
   connection_->Close();
 }

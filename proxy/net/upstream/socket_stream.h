@@ -30,7 +30,7 @@ class SocketStream final : public UpstreamStream {
   const Origin& origin() const { return origin_; }
   Connection& connection() { return *connection_; }
   // The exchange is over; another one may follow.
-  void Rest() { connection_->deadline.Disarm(); }
+  void Rest();
   void Reuse(UpstreamStreams::Terms terms) {
     origin_.terms = terms;
     is_reused_ = true;
@@ -51,6 +51,9 @@ class SocketStream final : public UpstreamStream {
   void Cut() override { connection_->Cut(); }
   void Close(bool politely) override;
   void KeepAlive() override;
+  void DropUnacknowledged(Millis most) override;
+  Progress Arrived() const override;
+  void DropNow() override { Reset(connection_->socket()); }
   Connection* raw() override { return connection_.get(); }
 
  protected:
@@ -63,6 +66,7 @@ class SocketStream final : public UpstreamStream {
   const OwnListeners& own_;
   Origin origin_;
   std::unique_ptr<Connection> connection_;  // null: not connected yet
+  bool drops_ = false;
   // Those on their way; here, lest each have a frame of its own.
   std::optional<detail::WriteAwaiter> sending_;
   std::optional<detail::ReadAwaiter<detail::BufferRoom>> reading_;

@@ -51,12 +51,12 @@ std::unique_ptr<SocketStream> UpstreamPool::Take(const Backend& backend, For use
 void UpstreamPool::Give(std::unique_ptr<UpstreamStream> stream, Millis idle, MonoTime now) {
   // It was opened here.
   std::unique_ptr<SocketStream> given(static_cast<SocketStream*>(stream.release()));
+  given->Rest();
   const SocketStream::Origin& origin = given->origin();
   if (!origin.terms.is_kept || origin.era != era_) return;
   std::size_t& size = sizes_[At(origin.terms.use)];
   if (size >= limits::kIdleUpstreamMax) return;
   if (given->connection().socket() >= thread_.files().short_from()) return;
-  given->Rest();
   StacksOf(*origin.backend)[At(origin.terms.use)].push_back({std::move(given), now + idle});
   ++size;
   thread_.upkeep().Want();

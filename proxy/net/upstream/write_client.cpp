@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "proxy/base/crash_point.h"
+#include "proxy/base/lease_limits.h"
 #include "proxy/net/message/response_reader.h"
 
 namespace recourse {
@@ -99,6 +100,8 @@ class WriteUpstream::Call final : public UpstreamConnection {
     Spawn(RunConnect(opening_), [] {});
   }
 
+  ~Call() override { Forget(); }
+
   Task<Result<void>> Connected() override {
     if (stream_ == nullptr) {
       auto connected = co_await opening_->done.Wait();
@@ -119,7 +122,13 @@ class WriteUpstream::Call final : public UpstreamConnection {
   Task<Result<Answer>> Exchange(const HttpRequest& request, MonoTime deadline,
                                 std::size_t answer_bytes_max) override;
 
+  // What the kernel may go on to send is that for longer. False: all of it has arrived.
+  bool MayGoOn();
+  void DropSent() { stream_->DropNow(); }
+
  private:
+  void Bind(MonoTime deadline);
+  void Forget() { std::erase(upstream_.sent_, this); }
   std::unique_ptr<UpstreamStream> Open(bool takes_kept);
   Task<Result<void>> Replace(MonoTime deadline);
   Task<bool> Send(std::string_view head, std::string_view body);
@@ -143,6 +152,9 @@ class WriteUpstream::Call final : public UpstreamConnection {
   AnswerRelay* relay_ = nullptr;
   SendPermit* permit_ = nullptr;
   bool was_refused_ = false;  // by it
+  bool is_handed_ = false;    // the kernel has all that it will have
+  std::uint64_t acknowledged_ = 0;
+  MonoTime stuck_since_{};  // since when the backend has acknowledged no more than that, at most
   BodySink* sink_ = nullptr;
   Headers added_;
 };
@@ -178,6 +190,7 @@ Task<bool> WriteUpstream::Call::Send(std::string_view head, std::string_view bod
   const UpstreamStream::Sent sent = co_await stream_->Send({head, body}, permit_);
   accepted_any_ = accepted_any_ || sent.any;
   was_refused_ = sent.was_refused;
+  is_handed_ = true;
   // No answer is to be awaited, and the backend is to see that the request was cut.
   if (was_refused_) stream_->Cut();
   RC_CRASH_POINT("k07");
@@ -244,6 +257,33 @@ Error WriteUpstream::Call::Lost(const Error& why) const {
   return Error(why.code(), why.detail(), may_have_left ? Delivery::kUncertain : Delivery::kNotSent);
 }
 
+// A request that is given up is never sent anew while the kernel may still send what it has of it:
+// it holds that no longer than this process would, and no longer than its lease.
+void WriteUpstream::Call::Bind(MonoTime deadline) {
+  const MonoTime now = upstream_.thread_.clock().Now();
+  auto most = std::chrono::ceil<Millis>(deadline - now);
+  if (permit_ != nullptr) {
+    most = std::min(most, permit_->Left());
+    stuck_since_ = now;
+    upstream_.sent_.push_back(this);
+    if (upstream_.sent_.size() == 1) upstream_.look_.Arm(now + limits::kUnacknowledgedLook);
+  }
+  stream_->DropUnacknowledged(most);
+}
+
+bool WriteUpstream::Call::MayGoOn() {
+  const UpstreamStream::Progress found = stream_->Arrived();
+  if (found.missing == 0 && is_handed_) return false;
+  const MonoTime now = upstream_.thread_.clock().Now();
+  if (std::exchange(acknowledged_, found.acknowledged) != found.acknowledged) stuck_since_ = now;
+  // The kernel counts from no earlier than `stuck_since_`, but for the time between two looks, so
+  // that it errs towards the end.
+  const Millis left = permit_->Left();
+  const auto stuck = std::chrono::floor<Millis>(now - stuck_since_);
+  if (left > Millis{0}) stream_->DropUnacknowledged(stuck + left);
+  return true;
+}
+
 Task<Result<Answer>> WriteUpstream::Call::Exchange(const HttpRequest& request, MonoTime deadline,
                                                    std::size_t answer_bytes_max) {
   RC_CHECK(stream_ != nullptr);
@@ -274,6 +314,7 @@ Task<Result<Answer>> WriteUpstream::Call::Exchange(const HttpRequest& request, M
                                     Delivery::kNotSent));
   }
   stream_->Arm(deadline);
+  Bind(deadline);
   // The answer may come before the request is fully sent: send and read at the same time.
   Promise<bool> sent;
   Spawn(SendThenReport(Send(head_bytes, request.body), sent), [] {});
@@ -286,6 +327,7 @@ Task<Result<Answer>> WriteUpstream::Call::Exchange(const HttpRequest& request, M
   const bool keeps = keep_for_ > Millis{0} && sent.is_set();
   // Closing ends a send that is still pending: it never outlives this frame, and what the kernel
   // took of it is known only then.
+  Forget();
   if (!keeps) stream_->Close(/*politely=*/answer && answer->body_complete);
   const bool was_sent = co_await sent.Wait();
   if (!answer) co_return std::unexpected(Lost(answer.error()));
@@ -293,6 +335,15 @@ Task<Result<Answer>> WriteUpstream::Call::Exchange(const HttpRequest& request, M
     upstream_.streams_.Give(std::move(stream_), keep_for_, upstream_.thread_.clock().Now());
   }
   co_return answer;
+}
+
+void WriteUpstream::Look() {
+  std::erase_if(sent_, [](Call* call) { return !call->MayGoOn(); });
+  if (!sent_.empty()) look_.Arm(thread_.clock().Now() + limits::kUnacknowledgedLook);
+}
+
+void WriteUpstream::DropSent() {
+  for (Call* const call : sent_) call->DropSent();
 }
 
 std::unique_ptr<UpstreamConnection> WriteUpstream::Open(const Backend& backend) {
