@@ -107,6 +107,7 @@ class RequestContext {
   std::optional<AttemptId> answers;                // idempotency; for MarkAnswered
   std::uint64_t unknown = 0;                       // idempotency; the operation, outcome not known
   std::uint16_t unknown_attempt = 0;               // of it
+  Digest unknown_key{};                            // likewise
   std::unique_ptr<UpstreamConnection> connection;  // dispatch, opened while the ledger commits
   std::string upstream_key;                        // idempotency; for dispatch
   PlacedTexts placed;                              // idempotency; for dispatch

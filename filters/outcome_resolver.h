@@ -37,12 +37,14 @@ struct ServerReport {
   std::string method{}, task{};  // of a task: what the agent asked about it
   std::uint64_t operation = 0;   // of an answer that came late: whose it is, and of which attempt
   std::uint16_t attempt = 0;
+  Digest key{};           // of that operation
   std::string message{};  // the response
 };
 
 // What a human says became of an operation of unknown outcome.
 struct HumanWord {
   std::uint64_t operation = 0;
+  std::optional<Digest> key{};  // see Transition::key
   bool happened = false;        // false: it had no effect
   std::string external_ref{};   // what the backend calls the effect; may be empty
   std::string reason{};         // who says so and why, for the log

@@ -131,8 +131,8 @@ Task<void> ApprovalWorker::Work(std::uint64_t operation) {
   auto event = co_await parts_.ledger.Read(operation, parts_.executor);
   if (!event || loop_.is_stopping()) co_return;
   if (event->phase == Phase::kClaimed) {
-    const auto outcome =
-        co_await DecideNow({.kind = ApprovalOrder::Kind::kExpire, .operation = operation});
+    const auto outcome = co_await DecideNow(
+        {.kind = ApprovalOrder::Kind::kExpire, .operation = operation, .key = event->key});
     const auto at = entries_.find(operation);
     if (outcome && outcome->kind == ApprovalRuling::Kind::kNotDue && at != entries_.end() &&
         due_.TimeOf(operation) > parts_.clock.Now()) {
@@ -181,6 +181,7 @@ Task<void> ApprovalWorker::Send(Event approved) {
   } else if (!failure.empty()) {
     (void)co_await DecideNow({.kind = ApprovalOrder::Kind::kCannotRun,
                               .operation = operation,
+                              .key = approved.key,
                               .reason = std::move(failure)});
   }
 }
@@ -191,6 +192,7 @@ Task<void> ApprovalWorker::Delay(const Event& approved, std::string obstacle,
   const std::uint64_t operation = approved.operation;
   (void)co_await DecideNow({.kind = ApprovalOrder::Kind::kExpire,
                             .operation = operation,
+                            .key = approved.key,
                             .reason = std::string(reason)});
   const auto at = entries_.find(operation);
   if (at == entries_.end() || at->second.obstacle == obstacle) co_return;

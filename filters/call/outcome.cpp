@@ -399,10 +399,8 @@ Verdict ClassifyAttempt(const Event& dispatching, const Tool& tool, const Backen
 
 Transition MakeTransition(const Event& dispatching, const Verdict& verdict, const Tool& tool,
                           const Result<Answer>& result, const CallValues& values) {
-  Transition transition;
-  transition.operation = dispatching.operation;
+  Transition transition = Transition::Of(dispatching);
   transition.from = Phase::kDispatching;
-  transition.attempt = dispatching.attempt;
   transition.to = verdict.phase;
   transition.cause = verdict.cause;
   transition.detail = verdict.detail;

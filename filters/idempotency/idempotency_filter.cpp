@@ -251,9 +251,7 @@ std::expected<void, std::string> IdempotencyFilter::AddCredentials(RequestContex
 
 Task<Outcome> IdempotencyFilter::GiveBack(RequestContext& context, const Event& dispatching,
                                           Outcome refusal) {
-  Transition transition;
-  transition.operation = dispatching.operation;
-  transition.attempt = dispatching.attempt;
+  Transition transition = Transition::Of(dispatching);
   transition.to = IsResend(dispatching) ? Phase::kUncertain : Phase::kNotSent;
   transition.cause = Cause::kCanceled;
   transition.detail = "a later filter answered; nothing was sent";
@@ -320,6 +318,7 @@ Task<Outcome> IdempotencyFilter::Conclude(RequestContext& context, const Call& c
   if (recorded->phase == Phase::kUncertain) {
     context.unknown = recorded->operation;
     context.unknown_attempt = recorded->attempt;
+    context.unknown_key = recorded->key;
     parts_.settling.Watch(*recorded);
   }
   if (breaks_flow) parts_.flowing.Watch(*recorded);
@@ -373,15 +372,18 @@ Task<std::optional<Outcome>> IdempotencyFilter::Repeat(RequestContext& context, 
 // As Ledger::Join, and as long as there is a client that waits. One that may have left is not
 // waited with for long, as its request takes memory.
 Task<Result<std::optional<Event>>> IdempotencyFilter::Join(RequestContext& context,
-                                                           std::uint64_t operation,
-                                                           MonoTime until) {
+                                                           const Event& running, MonoTime until) {
   const Waiting waiting(context);
   CallKeeper* const keeper = context.keeper;
   bool may_have_left = false;
   for (;;) {
     const MonoTime look =
         keeper == nullptr ? until : std::min(until, parts_.clock.Now() + limits::kWaitLook);
-    auto joined = co_await parts_.ledger.Join(operation, look, *context.executor);
+    auto joined = co_await parts_.ledger.Join(running.operation, look, *context.executor);
+    // Nobody is told what became of another call.
+    if (joined && *joined && (*joined)->key != running.key) {
+      co_return std::unexpected(OtherCallError());
+    }
     if (!joined || *joined || look >= until || keeper->HasLeft()) co_return joined;
     // As many wait for it as may.
     const MonoTime now = parts_.clock.Now();
@@ -415,7 +417,7 @@ std::optional<Outcome> IdempotencyFilter::FirstTelling(RequestContext& context, 
 
 Task<std::optional<Outcome>> IdempotencyFilter::AfterJoin(RequestContext& context, const Call& call,
                                                           Event running) {
-  Result<std::optional<Event>> joined = co_await Join(context, running.operation, call.hold_until);
+  Result<std::optional<Event>> joined = co_await Join(context, running, call.hold_until);
   // Whatever ends the wait without an event, the call that was joined goes on.
   if (!joined || !*joined) co_return Replay(context, call.principal, running);
   Event event = std::move(**joined);
@@ -450,8 +452,7 @@ Task<std::optional<Outcome>> IdempotencyFilter::Hold(RequestContext& context, co
   }
   // Whoever carries out an approval waits for nobody.
   if (context.approved != 0) co_return Replay(context, call.principal, begun.event);
-  Result<std::optional<Event>> joined =
-      co_await Join(context, begun.event.operation, call.approval_until);
+  Result<std::optional<Event>> joined = co_await Join(context, begun.event, call.approval_until);
   if (!joined || !*joined) {
     const std::string poll = std::string(kPollPath) +
                              PollToken(parts_.ledger_secret, begun.event.operation, context.caller);

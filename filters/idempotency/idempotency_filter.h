@@ -76,8 +76,7 @@ class IdempotencyFilter final : public Filter {
   [[gnu::noinline]] Task<std::optional<Outcome>> Repeat(RequestContext& context, const Call& call,
                                                         Begun& begun);
   [[gnu::noinline]] Task<Result<std::optional<Event>>> Join(RequestContext& context,
-                                                            std::uint64_t operation,
-                                                            MonoTime until);
+                                                            const Event& running, MonoTime until);
   [[gnu::noinline]] Task<std::optional<Outcome>> AfterJoin(RequestContext& context,
                                                            const Call& call, Event running);
   [[gnu::noinline]] Task<std::optional<Outcome>> Hold(RequestContext& context, const Call& call,

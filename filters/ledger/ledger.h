@@ -177,7 +177,13 @@ struct Begun {
 // A move of one operation. `from` and `attempt` are compared first: an answer of attempt 1 never
 // moves attempt 2.
 struct Transition {
+  // Of the operation that `last` is about, as it is there.
+  static Transition Of(const Event& last);
+
   std::uint64_t operation = 0;
+  // Its key: since a database went back to an older state another call may have its number. Unset:
+  // of whatever has that.
+  std::optional<Digest> key{};
   Phase from = Phase::kDispatching;
   std::uint16_t attempt = 0;
   Phase to = Phase::kUncertain;
@@ -209,6 +215,21 @@ struct Transition {
   // event: the row is read.
   Event* dispatching = nullptr;
 };
+
+inline Transition Transition::Of(const Event& last) {
+  Transition transition;
+  transition.operation = last.operation;
+  transition.key = last.key;
+  transition.from = last.phase;
+  transition.attempt = last.attempt;
+  return transition;
+}
+
+// What was asked or said is about another operation than the one that has its number now.
+inline Error OtherCallError() {
+  return Error(ErrorCode::kInternal, "the ledger does not have this call any more",
+               Delivery::kUncertain);
+}
 
 struct EventFilter {
   std::optional<std::string> trace_id{}, tool{};

@@ -96,18 +96,16 @@ std::string ObjectionToAction(const FlowAction& action, const FlowState& state, 
 }
 
 Transition DoneTransition(const FlowAction& action, const Event& step) {
-  Transition transition;
-  transition.operation = step.operation;
-  transition.from = step.phase;
-  transition.attempt = step.attempt;
+  Transition transition = Transition::Of(step);
   transition.to = Phase::kCompensated;
   transition.cause = Cause::kHuman;
   transition.detail = action.reason;
   return transition;
 }
 
-HumanWord WordOf(const FlowAction& action) {
+HumanWord WordOf(const FlowAction& action, const Event& step) {
   return {.operation = action.operation,
+          .key = step.key,
           .happened = action.kind == FlowAction::Kind::kHappened,
           .external_ref = action.external_ref,
           .reason = action.reason,

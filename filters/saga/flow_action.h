@@ -40,7 +40,7 @@ bool IsTold(const FlowAction& action, Phase step);
 
 FlowMove MoveOf(const FlowAction& action, const FlowState& state);
 Transition DoneTransition(const FlowAction& action, const Event& step);
-HumanWord WordOf(const FlowAction& action);
+HumanWord WordOf(const FlowAction& action, const Event& step);
 
 // What a human's retry is about: tries that failed or that nobody knows the end of, and the step at
 // which the flow stopped.

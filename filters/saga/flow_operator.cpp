@@ -62,7 +62,7 @@ Task<std::expected<bool, std::string>> FlowOperator::RecordStep(FlowAction actio
   if (action.kind != FlowAction::Kind::kDone) {
     if (IsTold(action, step->phase)) co_return false;
     const auto settled = co_await tools_.parts.settling.SettleBy(
-        WordOf(action), Resuming(action.reason), tools_.parts.executor);
+        WordOf(action, *step), Resuming(action.reason), tools_.parts.executor);
     if (!settled) co_return Answer(std::unexpected(settled.error()));
     co_return true;
   }
@@ -90,6 +90,7 @@ Task<std::expected<Event, std::string>> FlowOperator::ReadNow(std::uint64_t oper
 Task<std::expected<Event, std::string>> FlowOperator::SettleByNow(HumanWord word) {
   const auto last = co_await ReadNow(word.operation);
   if (!last) co_return last;
+  if (!word.key) word.key = last->key;
   const auto flow =
       co_await tools_.parts.ledger.FindOpenFlow(last->caller, last->flow, tools_.parts.executor);
   const bool resumes = flow && *flow && WaitsForOutcome(**flow);

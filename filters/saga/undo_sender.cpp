@@ -421,10 +421,8 @@ Task<UndoVerdict> UndoSender::ThenProbe(const Tried& tried, UndoVerdict verdict)
 
 Task<UndoOutcome> UndoSender::Record(const Event& undo, Phase from, const Tried& tried,
                                      UndoVerdict verdict, Result<Answer> answer) {
-  Transition transition;
-  transition.operation = undo.operation;
+  Transition transition = Transition::Of(undo);
   transition.from = from;
-  transition.attempt = undo.attempt;
   transition.to = verdict.phase;
   transition.cause = verdict.cause;
   transition.http_status = verdict.http_status;

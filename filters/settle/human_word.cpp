@@ -9,11 +9,14 @@
 namespace recourse {
 namespace {
 
+// Not so where another call has the number of the one that was meant.
+bool IsAbout(const HumanWord& word, const Event& last) {
+  return !word.key || *word.key == last.key;
+}
+
 // An undo request that took effect: nothing undoes it, and no agent asks for its answer.
 Transition UndoneTransition(const HumanWord& word, const Event& last) {
-  Transition transition;
-  transition.operation = last.operation;
-  transition.attempt = last.attempt;
+  Transition transition = Transition::Of(last);
   transition.to = Phase::kSucceeded;
   transition.external_ref = word.external_ref;
   return transition;
@@ -29,6 +32,7 @@ Transition HappenedTransition(const std::string& external_ref, const HumanWord& 
 }  // namespace
 
 bool IsSettledBy(const HumanWord& word, const Event& last) {
+  if (!IsAbout(word, last)) return false;
   if (last.cause != Cause::kHuman) return false;
   if (!word.happened) return last.phase == Phase::kProvenAbsent;
   return last.phase == Phase::kSucceeded &&
@@ -37,6 +41,7 @@ bool IsSettledBy(const HumanWord& word, const Event& last) {
 
 std::string ObjectionToSettling(const HumanWord& word, const Event& last) {
   if (last.is_locked) return last.detail;
+  if (!IsAbout(word, last)) return std::string(OtherCallError().detail());
   if (last.phase == Phase::kUncertain) return {};
   if (last.phase == Phase::kProvenAbsent && word.corrects_proof) return {};
   const std::string who = "operation " + PrintRowId(last.operation);

@@ -26,10 +26,8 @@ Answer AnswerOf(const Codec& codec, const FinalMessage& final) {
 }
 
 Transition FromUncertain(const Event& uncertain, Phase to, std::string detail) {
-  Transition transition;
-  transition.operation = uncertain.operation;
+  Transition transition = Transition::Of(uncertain);
   transition.from = Phase::kUncertain;
-  transition.attempt = uncertain.attempt;
   transition.to = to;
   transition.cause = Cause::kAnswer;
   transition.detail = std::move(detail);

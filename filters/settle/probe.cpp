@@ -86,10 +86,8 @@ std::vector<const RenderedRequest*> KeptOf(const Event& uncertain) {
 }
 
 Transition FromUncertain(const Event& uncertain, Phase to, Cause cause) {
-  Transition transition;
-  transition.operation = uncertain.operation;
+  Transition transition = Transition::Of(uncertain);
   transition.from = Phase::kUncertain;
-  transition.attempt = uncertain.attempt;
   transition.to = to;
   transition.cause = cause;
   return transition;

@@ -77,6 +77,7 @@ void SettleWorker::Tell(ServerReport news) {
 Task<void> SettleWorker::TakeLateAnswer(ServerReport news) {
   const auto event = co_await parts_.ledger.Read(news.operation, parts_.executor);
   if (!event || event->phase != Phase::kUncertain || event->attempt != news.attempt) co_return;
+  if (event->key != news.key) co_return;  // another call has its number
   const auto policy = parts_.policy(event->policy_version);
   const Tool* const tool = policy ? FindToolFor(*event, *policy) : nullptr;
   const Backend* const backend = policy ? FindBackend(*policy, event->backend) : nullptr;

@@ -64,8 +64,10 @@ std::string_view ResumedRead::Take(const Piece& piece) {
     const auto call = late_.Only(
         NameOfCall(request_.caller.name(), *request_.route.match.backend, session_, *id));
     if (call.operation == 0) continue;
-    request_.services.settling->Tell(
-        {.operation = call.operation, .attempt = call.attempt, .message = std::move(event->data)});
+    request_.services.settling->Tell({.operation = call.operation,
+                                      .attempt = call.attempt,
+                                      .key = call.key,
+                                      .message = std::move(event->data)});
   }
   return {};
 }

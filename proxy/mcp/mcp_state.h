@@ -8,6 +8,7 @@
 #include <string>
 
 #include "filters/mcp/tool_catalog.h"
+#include "proxy/base/crypto/hash.h"
 #include "proxy/base/message_limits.h"
 #include "proxy/mcp/calls_in_flight.h"
 
@@ -21,6 +22,7 @@ class LateCalls {
     std::string name;
     std::uint64_t operation = 0;
     std::uint16_t attempt = 0;
+    Digest key{};  // of the operation
   };
 
   void Add(Call call) {

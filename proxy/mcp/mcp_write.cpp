@@ -113,7 +113,7 @@ Task<bool> McpWrite::Execute() {
   room_.LetGoOfRequest(context);
   WriteAnswer answer = room_.Fit(ToAnswer(std::move(outcome)));
   if (context.unknown != 0 && !session_.empty() && running.IsOnly()) {
-    shared_.late.Add({name, context.unknown, context.unknown_attempt});
+    shared_.late.Add({name, context.unknown, context.unknown_attempt, context.unknown_key});
   }
   NoteWrite(request_, context, answer);
   request_.record.overhead = decided - request_.began - request_.record.with_backend;

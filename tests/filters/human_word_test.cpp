@@ -59,6 +59,18 @@ TEST_F(HumanWordTest, WhatHappenedIsAsIfAProbeHadFoundIt) {
   EXPECT_EQ(made->flow->to, FlowPhase::kCommitted);
 }
 
+TEST_F(HumanWordTest, AWordOnAnotherCallThanTheOneOfThatNumberIsNotTaken) {
+  HumanWord word = Happened("o7");
+  word.key = last_.key;
+  EXPECT_EQ(ObjectionToSettling(word, last_), "");
+  last_.key[0] ^= 1U;
+  EXPECT_EQ(ObjectionToSettling(word, last_), "the ledger does not have this call any more");
+  last_.phase = Phase::kSucceeded;
+  last_.cause = Cause::kHuman;
+  last_.external_ref = "o7";
+  EXPECT_FALSE(IsSettledBy(word, last_));
+}
+
 TEST_F(HumanWordTest, WithoutAReferenceItHappenedAllTheSameAndSaysWhatIsMissing) {
   const auto made = TransitionOf(Happened(), last_, policy_.get());
   ASSERT_TRUE(made);

@@ -57,6 +57,32 @@ TEST_P(ApprovalContractTest, ARepeatAttachesAlsoUnderAnotherTraceAndAfterARestar
   EXPECT_EQ(Begin(Asking("k")).event.operation, asked.operation);
 }
 
+TEST_P(ApprovalContractTest, WhatIsSaidOfAnotherCallThanTheOneOfThatNumberIsNotTaken) {
+  const Event asked = Ask();
+  for (const OrderKind kind : {OrderKind::kApprove, OrderKind::kReject, OrderKind::kExpire,
+                               OrderKind::kPolicyChanged, OrderKind::kCannotRun}) {
+    ApprovalOrder order{.kind = kind,
+                        .operation = asked.operation,
+                        .key = DigestOf("another call's"),
+                        .by = {"ann", {"team"}},
+                        .digest = asked.approval->digest,
+                        .policy = DigestOf("another policy"),
+                        .reason = "seen"};
+    const auto refused = Await(ledger_->Decide(order, executor_), executor_);
+    ASSERT_FALSE(refused) << static_cast<int>(kind);
+    EXPECT_EQ(refused.error().code(), ErrorCode::kInternal);
+    EXPECT_EQ(Latest(asked.operation).id, asked.id) << "something was written";
+  }
+  const auto taken = Decide({.kind = OrderKind::kApprove,
+                             .operation = asked.operation,
+                             .key = asked.key,
+                             .by = {"ann", {"team"}},
+                             .digest = asked.approval->digest,
+                             .policy = kPolicy,
+                             .reason = "seen"});
+  EXPECT_EQ(taken.kind, Ruling::kTaken);
+}
+
 TEST_P(ApprovalContractTest, AnApprovalIsGoodForOneDispatch) {
   const Event asked = Ask();
   EXPECT_FALSE(TryUse(asked.operation)) << "nobody has approved it yet";

@@ -106,6 +106,28 @@ TEST_P(DispatchingEventTest, AnEventThatIsNotTheLastOneIsNotTakenForIt) {
   EXPECT_EQ(Record(std::move(transition)).tool, begun.tool);
 }
 
+// Since a database went back to an older state another call may have its number.
+TEST_P(DispatchingEventTest, WhatIsSaidOfAnotherCallThanTheOneOfThatNumberIsNotTaken) {
+  const Event begun = Dispatch(FullCall("k"));
+  Transition other = Success(begun);
+  other.key = DigestOf("another call's");
+  const auto refused = Await(ledger_->Record(std::move(other), executor_), executor_);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), ErrorCode::kInternal);
+  EXPECT_EQ(refused.error().delivery(), Delivery::kUncertain);
+  EXPECT_EQ(ledger_->Stats().last_id, begun.id) << "something was written";
+  const Transition own = Transition::Of(begun);
+  EXPECT_EQ(own.operation, begun.operation);
+  EXPECT_EQ(own.from, Phase::kDispatching);
+  EXPECT_EQ(own.attempt, begun.attempt);
+  Transition unknown = own;
+  unknown.cause = Cause::kTimeout;
+  Transition absent = Transition::Of(Record(std::move(unknown)));
+  absent.to = Phase::kProvenAbsent;
+  absent.cause = Cause::kProbeAbsent;
+  EXPECT_EQ(Record(std::move(absent)).key, begun.key);
+}
+
 INSTANTIATE_TEST_SUITE_P(Stores, DispatchingEventTest,
                          testing::Values(Store::kMemory, Store::kLmdb, Store::kPostgres),
                          [](const auto& info) { return NameOf(info.param); });

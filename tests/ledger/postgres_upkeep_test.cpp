@@ -455,6 +455,35 @@ TEST_P(SameNumberTest, AnAnswerIsToldOfItsOwnCallAlone) {
   EXPECT_FALSE(IsExecuted(read->phase)) << read->answer.body;
 }
 
+TEST_P(SameNumberTest, AWordOfAProbeOrAHumanIsTakenOfItsOwnCallAlone) {
+  Event unknown;
+  BeginBoth([&] {
+    Transition timeout = Transition::Of(Dispatch(*late_, Call("lost")));
+    timeout.cause = Cause::kTimeout;
+    unknown = Record(*late_, std::move(timeout));
+  });
+  Transition timeout = Transition::Of(Dispatch(*heir_, Call("heir's")));
+  timeout.cause = Cause::kTimeout;
+  const Event heirs = Record(*heir_, std::move(timeout));
+  ASSERT_EQ(heirs.operation, unknown.operation);
+  ASSERT_EQ(heirs.id, unknown.id);
+  for (Ledger* const ledger : {late_.get(), heir_.get(), other_.get()}) {
+    for (const Cause cause : {Cause::kProbeAbsent, Cause::kHuman}) {
+      Transition absent = Transition::Of(unknown);
+      absent.to = Phase::kProvenAbsent;
+      absent.cause = cause;
+      EXPECT_FALSE(Await(ledger->Record(std::move(absent), executor_), executor_));
+    }
+  }
+  const auto read = Await(other_->Read(heirs.operation, executor_), executor_);
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->phase, Phase::kUncertain);
+  Transition own = Transition::Of(heirs);
+  own.to = Phase::kProvenAbsent;
+  own.cause = Cause::kProbeAbsent;
+  EXPECT_EQ(Record(*heir_, std::move(own)).phase, Phase::kProvenAbsent);
+}
+
 INSTANTIATE_TEST_SUITE_P(Rows, SameNumberTest, testing::Values(0, 1, 2));
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "filters/ledger/postgres/verbs.h"
 
 #include <string>
+#include <utility>
 
 #include "filters/ledger/model/row_id.h"
 #include "proxy/base/log/log.h"
@@ -71,14 +72,16 @@ Job PgBegin::Fail(const Error& error) {
 void PgBegin::Abandon() {
   const Event& event = FirstEvent(planned_->plan);
   abandoned_client_ = client();
-  abandoned_ = AttemptId{event.phase == Phase::kDispatching ? event.operation : 0, event.attempt};
+  const std::uint64_t operation = event.phase == Phase::kDispatching ? event.operation : 0;
+  abandoned_ = Abandoned{{operation, event.attempt}, event.key};
 }
 
 void PgCancel::Reset() {
   plan_ = Plan();
   transition_ = Transition();
-  transition_.operation = attempt_.operation;
-  transition_.attempt = attempt_.attempt;
+  transition_.operation = abandoned_.attempt.operation;
+  transition_.key = abandoned_.key;
+  transition_.attempt = abandoned_.attempt.attempt;
   transition_.to = Phase::kNotSent;
   transition_.cause = Cause::kCanceled;
   transition_.detail = "the ledger's database did not answer in time";
@@ -95,19 +98,14 @@ Judged<Plan*> PgCancel::Ask(Known& known) {
 void PgRecord::Reset() {
   plan_ = Plan();
   transition_.emplace(wait_->asked);
-  transition_->dispatching = nullptr;
+  const Event* const sent = std::exchange(transition_->dispatching, nullptr);
+  if (sent != nullptr) transition_->key = sent->key;
 }
 
-// Since the database went back to an older state another call may have its number.
 Judged<Plan*> PgRecord::Ask(Known& known) {
   auto plan = recourse::Decide(*transition_, known);
   if (!plan) return std::unexpected(plan.error());
   plan_ = std::move(*plan);
-  const Event* const sent = wait_->asked.dispatching;
-  if (sent != nullptr && FirstEvent(plan_).key != sent->key) {
-    return Fails(Error(ErrorCode::kInternal, "the ledger does not have this call any more",
-                       Delivery::kUncertain));
-  }
   return &plan_;
 }
 
@@ -123,6 +121,7 @@ void PgRecord::TellSecondEffect() {
   if (told.from != Phase::kDispatching || !IsExecuted(told.to)) return;
   const auto found = known().Get(OperationOf{told.operation});
   if (!found || !**found) return;
+  if (told.key && *told.key != (**found)->key) return;
   const KeyEntry& now = (**found)->entry;
   const bool was_absent = now.attempt == told.attempt && !MayHaveEffect(now.phase);
   if (now.attempt == told.attempt && !was_absent) return;

@@ -307,6 +307,7 @@ HttpResponse ApprovalApi::Decide(ApprovalOrder order, const AccessControl::Visit
   }
   const auto event = Find(order.operation);
   if (!event) return event.error();
+  order.key = event->key;
   if (const std::string why = WhyNotTheirs(*event, who); !why.empty()) {
     return Problem(403, "Not yours to decide", why);
   }

@@ -65,6 +65,7 @@ HttpResponse OperationApi::Handle(const AccessControl::Visit& visit, const HttpR
     return Problem(409, "Not done", "observe mode leaves operations as they are");
   }
   word->operation = (*event)->operation;
+  word->key = (*event)->key;
   const auto settled = parts_.flows.SettleBy(*word);
   if (!settled) return Problem(409, "Not settled", settled.error());
   std::string body;
