@@ -9,7 +9,6 @@ namespace recourse::fleet_sim {
 namespace {
 
 constexpr unsigned kArrivesWithin = 1'500;    // bytes that were sent
-constexpr std::int64_t kHeldMax = 2'500;      // by the kernel, of a backend that is cut off
 constexpr std::int64_t kAbsentAfter = 5'000;  // since the outcome became unknown
 constexpr std::size_t kPlansMax = 16;
 
@@ -189,6 +188,9 @@ void Pod::Transmit() {
 void Pod::Arrive(int tried, const Batch& batch, const std::shared_ptr<Life>& life) {
   Database& db = world_.database;
   if (!db.is_up || life->cut_until > world_.now) return;
+  // Its first statement waits for its stream's row alone, and may end it.
+  const bool is_first = db.LockedUntil(batch.stream) <= world_.now;
+  if (is_first && !db.Fits(batch)) return Answer(tried, life, std::nullopt);
   if (const auto until = db.LockedUntil(batch); until > world_.now) {
     db.LockStream(batch, until);
     return world_.After(until - world_.now, nullptr,
@@ -295,19 +297,19 @@ void Pod::Dispatch(Call call, std::shared_ptr<SendGuard> guard) {
       world_.Pause(*life_, world_.dice.Below(30'000));
     }
     world_.After(0, life_, [this, call, guard] {
-      Sent(call);
+      Sent(call, guard->Left());
       guard->Leave();
     });
   });
 }
 
 // An answer comes, or its connection is lost, or nothing comes.
-void Pod::Sent(Call call) {
+void Pod::Sent(Call call, Millis left) {
   world_.Tell("pod {} sends attempt {} of {}", number_, call.attempt, call.key);
   const std::int64_t arrives = 1 + world_.dice.Below(kArrivesWithin);
-  world_.After(arrives, nullptr, [this, call, life = life_, until = world_.now + kHeldMax] {
-    Deliver(call, life, until);
-  });
+  const auto held = static_cast<double>(left.count()) / life_->rate;
+  const std::int64_t until = world_.now + std::llround(held) + limits::kSentAgainMax.count();
+  world_.After(arrives, nullptr, [this, call, life = life_, until] { Deliver(call, life, until); });
   const bool is_lost = world_.dice.Percent(15);
   const std::int64_t answers = is_lost ? 10'000 : arrives + 1 + world_.dice.Below(3'000);
   world_.After(answers, life_, [this, call, is_lost, arrived = world_.now + arrives] {

@@ -62,7 +62,7 @@ class Pod {
   int NextKey();
   void Agent();
   void Dispatch(Call call, std::shared_ptr<SendGuard> guard);
-  void Sent(Call call);
+  void Sent(Call call, Millis left);  // of its lease
   void Deliver(Call call, std::shared_ptr<Life> life, std::int64_t held_until);
   void Record(Call call, OpPhase to, bool is_own_dispatch);
   void Settle();

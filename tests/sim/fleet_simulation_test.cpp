@@ -279,5 +279,15 @@ TEST(FleetFaultsTest, ADatabaseThatIsAwayMakesNobodyDead) {
   EXPECT_GT(sums.effects, 0U);
 }
 
+// A batch that is being committed holds its stream's row: who declares waits for that, and finds
+// another beat.
+TEST(FleetFaultsTest, CommitsThatTakeLongerThanALeaseMakeNobodyDead) {
+  const Sums sums = Play({.slow_commits = 10}, kSeeds / 10);
+  EXPECT_EQ(sums.takeovers, 0);
+  EXPECT_EQ(sums.violated, 0) << sums.first;
+  EXPECT_EQ(sums.ended, 0);
+  EXPECT_GT(sums.effects, 0U);
+}
+
 }  // namespace
 }  // namespace recourse::fleet_sim
