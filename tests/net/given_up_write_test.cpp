@@ -168,6 +168,15 @@ TEST_F(GivenUpWriteTest, WhatIsNotAcknowledgedAtItsDeadlineIsDropped) {
   EXPECT_LE(received, arrived) << "the kernel sent more, though the call was given up";
 }
 
+TEST_F(GivenUpWriteTest, WhatHasArrivedIsNotReset) {
+  const Socket theirs = Begin("{}");
+  GoOn(kTimeout + DeadlineWheel::kTick);
+  ASSERT_TRUE(got_ && !*got_);
+  std::size_t received = 0;
+  EXPECT_EQ(EndOf(theirs, received), 0);
+  EXPECT_GT(received, 0U);
+}
+
 TEST_F(GivenUpWriteTest, AWholeAnswerEndsPolitely) {
   const Socket theirs = Begin("{}");
   ASSERT_EQ(::send(theirs.fd(), kCreated.data(), kCreated.size(), 0), std::ssize(kCreated));

@@ -81,8 +81,8 @@ class UpstreamStream {
   }
 
   // Before the first byte of a request that must not arrive once it was given up: what the backend
-  // has not acknowledged is dropped when this ends, whatever ends it, but by a polite Close() or by
-  // being kept; and by the kernel when nothing was acknowledged for `most`. Again: another `most`.
+  // has not acknowledged is dropped when this is closed, or the process ends; and by the kernel
+  // when nothing was acknowledged for `most`. Until it is kept. Again: another `most`.
   virtual void DropUnacknowledged(Millis most) = 0;
   struct Progress {
     std::uint64_t acknowledged = 0;  // bytes, all in all
@@ -113,8 +113,7 @@ class UpstreamStream {
 
   // Neither side has anything more to say; what is pending sees the end.
   virtual void Cut() = 0;
-  // Ends it at once, with all that is pending; politely: the backend is told that it is no cut,
-  // unless there is something that it has not acknowledged: its answer came before that.
+  // Ends it at once, with all that is pending; politely: the backend is told that it is no cut.
   virtual void Close(bool politely) = 0;
   // It may be silent for long: a backend that is gone without a word is found out all the same.
   virtual void KeepAlive() = 0;

@@ -75,9 +75,8 @@ UpstreamStream::Progress SocketStream::Arrived() const {
 }
 
 void SocketStream::Close(bool politely) {
-  if (politely && drops_ && Arrived().missing == 0) {
-    SetAtClose(connection_->socket(), AtClose::kSendsOn);
-  }
+  // Where all has arrived there is nothing to drop, and a reset would only alarm the backend.
+  if (drops_ && Arrived().missing == 0) SetAtClose(connection_->socket(), AtClose::kSendsOn);
   if (politely && connection_->tls != nullptr) connection_->tls->SayGoodbye();
   connection_->Close();
 }
