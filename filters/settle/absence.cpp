@@ -161,6 +161,7 @@ bool StatesAbsence(const SettleRule& rule, const Answer& answer) {
   const std::optional<Json> body = ReadAnswerBody(answer);
   if (body && HasMore(*body)) return false;
   if (IsStated(rule, answer, body)) return true;
+  if (rule.asks_before) return false;  // that the thing itself is gone is another state
   if (response.status == 404) return response.body.empty() || (body && IsOfTheBackend(answer));
   const bool is_success = response.status >= 200 && response.status <= 299;
   if (!is_success || !body || !IsOfTheBackend(answer) || HasError(*body)) return false;

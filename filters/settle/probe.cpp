@@ -19,6 +19,9 @@
 namespace recourse {
 namespace {
 
+constexpr std::string_view kPerhapsOthers =
+    "what it asked for is there by now and was not before, and who has brought that about is not "
+    "told";
 constexpr std::string_view kTenantUnknown =
     "the field that says for which tenant the call was made is not kept";
 
@@ -157,6 +160,10 @@ std::optional<Json> AsAnswer(const ProbeReading& reading, const Tool& tool) {
 Finding FindingOf(const ProbeReading& reading, const Tool& tool) {
   Finding finding{.external_ref = reading.external_ref};
   if (tool.undo) finding.state = AsAnswer(reading, tool);
+  if (reading.is_state) {
+    finding.detail = "what it asked for is there by now, and was not before it was sent";
+    finding.may_be_others = true;
+  }
   return finding;
 }
 
@@ -196,6 +203,11 @@ Transition PresentTransition(const Event& uncertain, const Finding& found, const
                           transition.external_ref);
   transition.detail = found.detail;
   transition.keeps_settle = IsProbedAfterUndo(tool);
+  // What the backend has taken on is its own.
+  if (found.may_be_others && tool.undo && !uncertain.undo && uncertain.http_status != 202) {
+    transition.detail.append("; ").append(kNoUndoMade).append(kPerhapsOthers);
+    return transition;
+  }
   CallValues values;
   values.path = &captures;
   values.key = SentKey(uncertain, key);

@@ -27,6 +27,7 @@ struct ProbeReading {
   // kPresent: where the effect was found, and the pointer to its name in that.
   std::optional<Json> found{};
   std::string at{};
+  bool is_state = false;  // kPresent: told by a state, which others may have brought about
 };
 // What was found of the effect as the answer to the tool's write has it: the object whose name is
 // the external_ref of both. nullopt: they have none in common.
@@ -64,6 +65,7 @@ struct Finding {
   Cause cause = Cause::kProbePresent;
   std::string detail = "the settle request found the effect";  // for people
   std::optional<Json> state{};                                 // by which its undo is chosen
+  bool may_be_others = false;                                  // then nothing is undone by itself
 };
 
 Finding FindingOf(const ProbeReading& reading, const Tool& tool);

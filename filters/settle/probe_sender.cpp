@@ -7,6 +7,7 @@
 #include "filters/call/stored_call.h"
 #include "filters/settle/absence.h"
 #include "filters/settle/search.h"
+#include "filters/settle/state_seen.h"
 #include "policy/template/own_terms.h"
 #include "proxy/base/limits.h"
 
@@ -48,6 +49,7 @@ Task<ProbeReading> ProbeSender::AskAbout(Event event, std::shared_ptr<const Poli
   while (request) {
     OwnRequest told(OwnRequest::Kind::kProbe, event, policy, backend, number);
     answer = co_await Ask(target, *request, limits::kProbeAnswerBytesMax, std::move(told));
+    if (rule.asks_before) co_return JudgeState(*target.tool, event, answer);
     if (!rule.search) co_return JudgeProbe(rule, answer);
     request = TakePage(rule, backend, *request, answer, search);
   }

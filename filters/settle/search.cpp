@@ -178,7 +178,9 @@ std::optional<HttpRequest> TakePage(const SettleRule& rule, const Backend& backe
       is_result && MayShowList(*result) ? ReadAnswerBody(*result) : std::nullopt;
   const Json* const list = body ? AtPointer(*body, rule.happened.name) : nullptr;
   if (!IsArray(list)) {
-    search.is_unclear = true;
+    // A single thing in place of a list is one of its elements. Another one says nothing of ours.
+    if (IsObject(list)) TakeElement(*rule.search, *list, search);
+    search.is_unclear = search.matches == 0;
     return std::nullopt;
   }
   for (const Json& element : list->items) TakeElement(*rule.search, element, search);

@@ -68,9 +68,19 @@ std::string SearchText(const SearchRule& search, const std::string& list) {
                             Count(static_cast<std::size_t>(search.pages), "page"), search.take);
 }
 
+std::string StateText(const SettleRule& rule) {
+  std::string text = ", compared with what was read before: happened when ";
+  if (rule.reached.empty()) text += "what the call sets";
+  for (const Condition& condition : rule.reached) {
+    text += (&condition == rule.reached.data() ? "" : " and ") + condition.text;
+  }
+  return text + " has come to hold";
+}
+
 std::string SettleText(const SettleRule& rule) {
   std::string text = rule.request.source;
   if (rule.search) text += SearchText(*rule.search, rule.happened.text);
+  if (rule.asks_before) text += StateText(rule);
   if (rule.mark.exists()) text += ", marked at " + rule.mark.AsSelector().text;
   for (const Condition& condition : rule.absent) text += ", absent when " + condition.text;
   return text;

@@ -47,7 +47,9 @@ std::optional<RequestTemplate> ReadGraphqlOwn(MapReader& map, const std::string&
                                               Effect effect);
 // `json` or `form` of a request that is no call of an MCP tool.
 void ReadRequestBody(MapReader& map, RequestTemplate& request);
-std::optional<SettleRule> ReadSettle(MapReader& tool, const Speaks& speaks);
+// `before`: the tool's own, for one that asks what that asks.
+std::optional<SettleRule> ReadSettle(MapReader& tool, const Speaks& speaks,
+                                     const std::optional<BeforeRule>& before);
 // `settle: none`: nothing can ask, and whoever wrote it knows.
 bool SaysNone(const YamlNode& settle);
 // Conditions that tell of a twin: texts, or { when: TEXT, then: settle }.

@@ -1,5 +1,7 @@
 // `settle`: the request that asks whether a write took effect, and how its answer tells.
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include "policy/language/json_node.h"
 #include "policy/language/load_rules.h"
@@ -16,6 +18,9 @@ constexpr std::string_view kSearchHelp =
     "accepted: a place of its answer (answer.body#/items/0/id), or a list to search: { in: "
     "answer.body#/data, where: \"metadata/key == {key}\", take: id, pages: 5, next: "
     "answer.header.Link }";
+constexpr std::string_view kStateHelp =
+    "a state may be there already, or by another hand: a condition is held against what `before` "
+    "has read; ask by request: before";
 constexpr std::string_view kWhereHelp =
     "accepted: a place in the element and a text, such as \"metadata/key == {key}\"";
 constexpr std::string_view kTwinShape =
@@ -158,12 +163,23 @@ void ReadSearch(const YamlNode& node, const std::string& key, Problems& problems
   rule.search = std::move(search);
 }
 
+bool IsCondition(const YamlNode& node) {
+  if (node.kind == YamlNode::Kind::kList) return std::ranges::any_of(node.items, IsCondition);
+  const auto condition = ParseCondition(node.text);
+  return node.kind == YamlNode::Kind::kScalar && condition &&
+         condition->op != Condition::Op::kExists;
+}
+
 void ReadHappened(MapReader& map, SettleRule& rule) {
   const YamlNode* const node = map.Need(
       "happened", "what the answer holds when the write took effect: answer.body#/items/0/id");
   if (node == nullptr) return;
   const std::string key = map.KeyOf("happened");
   if (node->kind == YamlNode::Kind::kMap) return ReadSearch(*node, key, map.problems(), rule);
+  if (IsCondition(*node)) {
+    map.problems().Error(node->place, key, std::string(kStateHelp));
+    return;
+  }
   if (node->kind != YamlNode::Kind::kScalar) {
     map.problems().Error(node->place, key, std::string(kSearchHelp));
     return;
@@ -277,9 +293,88 @@ bool SaysNone(const YamlNode& settle) {
   return settle.kind == YamlNode::Kind::kScalar && settle.text == "none";
 }
 
-std::optional<SettleRule> ReadSettle(MapReader& tool, const Speaks& speaks) {
+namespace {
+
+constexpr std::string_view kReachedHelp =
+    "accepted: conditions on what `before` keeps: answer.body#/status == \"VOIDED\"; or as_set: "
+    "what the call sets";
+constexpr std::string_view kAsSet = "as_set";
+
+// All that say how to ask.
+constexpr std::array<std::string_view, 8> kAsking = {"call", "arguments", "graphql", "variables",
+                                                     "json", "form",      "safe",    "mark"};
+
+void ReadReached(MapReader& map, SettleRule& rule) {
+  const YamlNode* const node = map.Need("happened", kReachedHelp);
+  if (node == nullptr || node->text == kAsSet) return;
+  if (node->kind == YamlNode::Kind::kMap) {
+    map.problems().Error(node->place, map.KeyOf("happened"),
+                         std::string(kReachedHelp) + "; a list has a request of its own");
+    return;
+  }
+  const std::vector<LocatedText> texts = map.Texts("happened");
+  for (const LocatedText& text : texts) {
+    auto condition = ReadCondition(text, Reads::kAnswer, map.problems());
+    if (!condition) continue;
+    if (condition->op == Condition::Op::kExists) {
+      map.problems().Error(text.place, text.key,
+                           "what stands there may have stood there before: say what it is by then, "
+                           "such as " +
+                               condition->left.text + " != null");
+    } else if (condition->left.source != Selector::Source::kAnswerBody) {
+      map.problems().Error(text.place, text.key, std::string(kReachedHelp));
+    } else {
+      rule.reached.push_back(std::move(*condition));
+    }
+  }
+}
+
+// `settle: { request: before }`: the state of what a write changes, compared with what it was.
+bool AsksBefore(const YamlNode& settle) {
+  const YamlNode* const request =
+      settle.kind == YamlNode::Kind::kMap ? settle.Find("request") : nullptr;
+  return request != nullptr && request->kind == YamlNode::Kind::kScalar &&
+         request->text == "before";
+}
+
+std::optional<SettleRule> ReadStateAsked(MapReader& tool, const std::optional<BeforeRule>& before) {
+  MapReader map(*tool.Get("settle"), tool.KeyOf("settle"), tool.problems());
+  (void)map.Get("request");
+  SettleRule rule;
+  rule.asks_before = true;
+  if (before) rule.request = before->request;
+  RequestTemplate own;
+  ReadRequestHeaders(map, own);
+  for (auto& [name, value] : own.headers) {
+    std::erase_if(rule.request.headers,
+                  [&](const auto& field) { return EqualsIgnoreCase(field.first, name); });
+    rule.request.headers.emplace_back(name, std::move(value));
+  }
+  for (const std::string_view word : kAsking) {
+    if (map.Get(word) == nullptr) continue;
+    map.problems().Error(map.PlaceOf(word), map.KeyOf(word),
+                         "the request is that of `before`, as it stands there");
+  }
+  ReadReached(map, rule);
+  rule.absent = ReadConditions(map, "absent", Reads::kAnswer);
+  rule.absent_after = map.Duration("absent_after", Millis(0));
+  map.Finish();
+  if (before) return rule;
+  if (!tool.Has("before")) {
+    map.problems().Error(map.PlaceOf("request"), map.KeyOf("request"),
+                         "asks what `before` asks, and there is none: before: { request: \"GET "
+                         "/payments/{path.id}\", keep: [ body#/status ] }");
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<SettleRule> ReadSettle(MapReader& tool, const Speaks& speaks,
+                                     const std::optional<BeforeRule>& before) {
   const YamlNode* node = tool.Get("settle");
   if (node == nullptr || SaysNone(*node)) return std::nullopt;
+  if (AsksBefore(*node)) return ReadStateAsked(tool, before);
   MapReader map(*node, tool.KeyOf("settle"), tool.problems(),
                 "{ request: \"GET /orders?client_ref={body#/client_ref}\", happened: "
                 "answer.body#/items/0/id }, or none if nothing can ask");

@@ -182,9 +182,9 @@ void ReadOutcomeWords(MapReader& map, PolicyBuilder& draft, Tool& tool) {
   ReadExternalRef(map, tool);
   ReadOnError(map, tool);
   ReadAnswerForm(map, tool);
-  tool.settle = ReadSettle(map, speaks);
-  tool.settled_by = ReadSettledBy(map, speaks);
   tool.before = ReadBefore(map, speaks);
+  tool.settle = ReadSettle(map, speaks, tool.before);
+  tool.settled_by = ReadSettledBy(map, speaks);
   std::vector<UndoRule> undos = ReadUndo(map, speaks, draft.tls_files);
   if (!undos.empty()) {
     tool.undo = std::move(undos.front());

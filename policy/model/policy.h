@@ -111,6 +111,11 @@ struct SettleRule {
   std::optional<Millis> absent_after;  // unset: absence is never proof
   std::vector<Condition> absent{};     // over that answer: one that holds states that there is none
   std::optional<SearchRule> search{};
+  // `request: before`: it asks what `before` asks, and is compared with what that has read. Then
+  // `reached`, over its answer, has what all holds once the write is done; empty (as_set): what the
+  // call sets stands there.
+  bool asks_before = false;
+  std::vector<Condition> reached{};
   RequestPlace mark{};  // of the write: where the key is written that the probe asks by
 };
 

@@ -168,6 +168,7 @@ std::string Maker::MakeStates() {
   before.version = kVersionBefore;
   Snapshot ours = PlannedState(tool_, before, call_.request.method, values);
   ours.version = kVersionAfter;
+  if (tool_.settle) MakeReached(*tool_.settle, before, ours);
   for (auto& [pointer, text] : ours.places) {
     if (pointer.empty() && call_.answer_body.kind != Json::Kind::kNull) {
       text = CanonicalJson(call_.answer_body);  // the whole of it is what the call left

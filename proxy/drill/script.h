@@ -58,6 +58,8 @@ std::optional<RenderedRequest> ProbeOf(const ScriptedCall& call, const std::stri
 // The answer to a settle request when the effect is there; `key`: what the backend was told with
 // it.
 HttpResponse PresentAnswer(const ScriptedCall& call, const std::string& key);
+// What a settle request that asks what `before` asks looks for comes to hold with the call.
+void MakeReached(const SettleRule& rule, Snapshot& before, Snapshot& ours);
 // The answer to the read of its `before`; `has_effect`: its effect is there.
 HttpResponse StateAnswer(const ScriptedCall& call, bool has_effect);
 // Where a backend tells later what became of the call of that number, if its answer says where.

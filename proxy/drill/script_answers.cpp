@@ -37,7 +37,28 @@ Json ElementOf(const SearchRule& rule, const std::vector<std::string>& texts, Js
   return element;
 }
 
+// At a place of a body that is kept, the value by which the condition holds, or fails.
+void PutInto(Snapshot& state, const Condition& condition, bool holds) {
+  const auto value = ValueFor(condition, holds, JsonText("drill"));
+  const std::string& place = condition.left.name;
+  for (auto& [pointer, text] : state.places) {
+    if (!value || !place.starts_with(pointer)) continue;
+    const std::string inner = place.substr(pointer.size());
+    Json whole = inner.empty() ? *value : ParseJson(text).value_or(Json());
+    if (inner.empty() || PutAt(whole, inner, *value, true)) text = CanonicalJson(whole);
+  }
+}
+
 }  // namespace
+
+void MakeReached(const SettleRule& rule, Snapshot& before, Snapshot& ours) {
+  for (const Condition& condition : rule.reached) {
+    PutInto(before, condition, false);
+    PutInto(ours, condition, true);
+  }
+  if (!rule.asks_before) return;
+  for (const Condition& condition : rule.absent) PutInto(before, condition, true);
+}
 
 HttpResponse StateAnswer(const ScriptedCall& call, bool has_effect) {
   const Snapshot& state = has_effect ? call.states->ours : call.states->before;

@@ -60,6 +60,25 @@ TEST(SearchTest, OneMatchIsTheEffect) {
   EXPECT_EQ(found.external_ref, "b");
 }
 
+// An API that answers with the thing itself where others have a list.
+TEST(SearchTest, ASingleThingIsAnElement) {
+  const auto found = Read(Rule(), {Says(R"({"data":{"id":"b","meta":{"key":"k1"}}})")});
+  EXPECT_EQ(found.verdict, ProbeVerdict::kPresent);
+  EXPECT_EQ(found.external_ref, "b");
+  SettleRule whole = Rule();
+  whole.happened = ParseSelector("answer.body#").value();
+  EXPECT_EQ(Read(whole, {Says(R"({"id":7,"meta":{"key":"k1"}})")}).external_ref, "7");
+  // Another one stands there: ours may have stood there before.
+  for (const char* body : {R"({"data":{"id":"a","meta":{"key":"k0"}}})", R"({"data":{}})",
+                           R"({"data":{"id":"b","meta":{"key":"k1"}},"error":"busy"})"}) {
+    EXPECT_EQ(Verdict(body), ProbeVerdict::kNothing) << body;
+  }
+  SettleRule said = Rule();
+  said.absent = {*ParseCondition("answer.body#/data/meta/key == \"none\"")};
+  EXPECT_EQ(Read(said, {Says(R"({"data":{"id":"a","meta":{"key":"none"}}})")}).verdict,
+            ProbeVerdict::kAbsent);
+}
+
 TEST(SearchTest, WhatCannotBeToldIsNothing) {
   using enum ProbeVerdict;
   EXPECT_EQ(Verdict(R"({"data":[]})"), kAbsent);

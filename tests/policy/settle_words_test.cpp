@@ -70,6 +70,60 @@ TEST(SettleWordsTest, AnErrorOfATwinLeadsToTheProbe) {
               HasSubstr("tools.t.happened_if.then: not one of its values; accepted: settle"));
 }
 
+std::string Before(const std::string& more = "") {
+  return ", before: { request: \"GET /t\", keep: [ body#/status ]" + more + " }";
+}
+
+TEST(SettleWordsTest, AStateIsComparedWithWhatWasThereBefore) {
+  const auto loaded = Load(
+      Before() + Settle("request: before, headers: { X-Of: \"{header.X-Of}\" }, happened: [ "
+                        "'answer.body#/status == \"VOIDED\"' ], absent: 'answer.body#/status == "
+                        "\"CREATED\"', absent_after: 1m"));
+  ASSERT_EQ(ProblemsOf(loaded), "");
+  const SettleRule& rule = *loaded.policy->tools[0].settle;
+  EXPECT_TRUE(rule.asks_before);
+  EXPECT_EQ(rule.request.source, "GET /t");
+  ASSERT_EQ(rule.reached.size(), 1U);
+  EXPECT_EQ(rule.request.headers.size(), 1U);
+}
+
+TEST(SettleWordsTest, AStateThatCannotBeComparedIsToldWithTheFix) {
+  const std::string voided = "'answer.body#/status == \"VOIDED\"'";
+  const std::string get = "request: \"GET /t\", happened: ", before = "request: before";
+  const std::pair<std::string, std::string> rows[] = {
+      {Settle(get + voided),
+       "p.yaml:4:122: error: tools.t.settle.happened: a state may be there already"},
+      {Settle(get + "[ " + voided + " ]"), "ask by request: before"},
+      {Settle(before + ", happened: " + voided),
+       "tools.t.settle.request: asks what `before` asks, and there is none"},
+      {Before() + Settle(before), "tools.t.settle.happened: is missing"},
+      {Before() + Settle(before + ", happened: as_set"),
+       "tools.t.settle.happened: no undo shows which of the kept places a call sets"},
+      {Before() + Settle(before + ", happened: answer.body#/status"),
+       "may have stood there before: say what it is by then, such as answer.body#/status != null"},
+      {Before() + Settle(before + ", happened: answer.status == 200"),
+       "tools.t.settle.happened: accepted: conditions on what `before` keeps"},
+      {Before() + Settle(before + ", happened: { in: answer.body#/a, where: \"a == {key}\" }"),
+       "a list has a request of its own"},
+      {Before() + Settle(before + ", happened: 'answer.body#/state == \"VOIDED\"'"),
+       "tools.t.settle.happened: answer.body#/state: before.keep does not name it"},
+      {Before() + Settle(before + ", safe: true, happened: " + voided),
+       "tools.t.settle.safe: the request is that of `before`"},
+      {Before() + Settle(before + ", happened: [ " + voided + ", 'answer.body#/status == \"A\"' ]"),
+       "warning: tools.t.settle.happened: 'answer.body#/status == \"VOIDED\"' and "
+       "'answer.body#/status == \"A\"' can never hold both"},
+      {Before() + Settle(before + ", happened: " + voided + ", absent: " + voided),
+       "warning: tools.t.settle.absent: 'answer.body#/status == \"VOIDED\"' says both"},
+      {Before() + Settle(before + ", happened: " + voided + ", absent_after: 1m"),
+       "warning: tools.t.settle.absent_after: can never be applied"},
+      {Before() + Settle(before + ", happened: 'answer.body#/status == \"{key}\"'"),
+       "compares with the text {key} as it stands"},
+  };
+  for (const auto& [words, problem] : rows) {
+    EXPECT_THAT(ProblemsOf(Load(words)), HasSubstr(problem)) << words;
+  }
+}
+
 struct Row {
   std::string words, undo, problem;
 };

@@ -5,6 +5,7 @@
 #include "policy/language/policy_builder.h"
 #include "policy/model/route_table.h"
 #include "policy/template/may_be_null.h"
+#include "policy/undo/put_back.h"
 
 namespace recourse {
 namespace {
@@ -61,7 +62,9 @@ class BeforeChecks {
 
   void Run(const RouteTable& routes) {
     if (tool_.settle) RefuseBefore("settle", SelectorsOf(tool_.settle->request));
-    const bool is_used = CheckUndoPlaces();
+    const bool asks_before = tool_.settle && tool_.settle->asks_before;
+    const bool is_used = CheckUndoPlaces() || asks_before;
+    if (asks_before && tool_.before) CheckState();
     if (!tool_.before) {
       // One that cannot be read has been reported.
       if (ComparesAny() && !has_told_absence_ && !draft_.ToolHas(index_, "before")) {
@@ -100,6 +103,61 @@ class BeforeChecks {
   void RefuseBefore(std::string_view word, const std::vector<Selector>& places) {
     for (const Selector& place : places) {
       if (IsBefore(place)) Error(word, "{" + place.text + "} is for `undo` only");
+    }
+  }
+
+  // What `settle: { request: before }` compares.
+  void CheckState() {
+    const SettleRule& rule = *tool_.settle;
+    const YamlNode* const settle = draft_.tool_nodes[index_]->Find("settle");
+    const YamlNode* const happened = settle->Find("happened");
+    const auto problem = [&](std::string message) {
+      draft_.problems.Error(happened != nullptr ? happened->place : settle->place,
+                            draft_.ToolKey(index_, "settle") + ".happened", std::move(message));
+    };
+    for (const Condition& condition : rule.reached) {
+      const std::string why = KnowsKept() ? WhyNotKept(condition.left, *tool_.before) : "";
+      if (!why.empty()) problem(condition.left.text + ": " + why);
+    }
+    const bool is_deletion = tool_.methods == std::vector<std::string>{"DELETE"};
+    const bool knows_sets = std::ranges::any_of(
+        UndosOf(tool_), [&](const UndoRule* undo) { return PutsBack(tool_, *undo); });
+    const bool is_as_set = happened != nullptr && happened->text == "as_set";
+    if (is_as_set && HasMatch(tool_) && !is_deletion && !knows_sets) {
+      problem(
+          "no undo shows which of the kept places a call sets; say what holds once it is done: "
+          "answer.body#/status == \"VOIDED\"");
+    }
+    WarnAboutState(rule, settle->place);
+  }
+
+  void WarnAboutState(const SettleRule& rule, Place place) {
+    const auto warn = [&](std::string_view word, std::string message) {
+      draft_.problems.Warn(place, draft_.ToolKey(index_, "settle") + std::string(word),
+                           std::move(message));
+    };
+    using Op = Condition::Op;
+    for (const Condition& one : rule.reached) {
+      for (const Condition& other : rule.reached) {
+        const bool is_same_place = &one < &other && one.left.name == other.left.name;
+        if (!is_same_place || one.op != Op::kEqual || other.op != Op::kEqual) continue;
+        if (CanonicalJson(one.right) == CanonicalJson(other.right)) continue;
+        warn(".happened", "'" + one.text + "' and '" + other.text + "' can never hold both");
+      }
+      const auto is_same = [&](const Condition& absent) { return absent.text == one.text; };
+      if (std::ranges::any_of(rule.absent, is_same)) {
+        warn(".absent", "'" + one.text + "' says both, and so proves nothing");
+      }
+    }
+    if (rule.absent_after && rule.absent.empty() && !tool_.before->version) {
+      warn(
+          ".absent_after",
+          "can never be applied: what is not there may have been; name a `version` in `before`, or "
+          "say in `absent` which state the call cannot have been followed by");
+    }
+    const auto probes = [](const UndoRule* undo) { return undo->then_probe; };
+    if (rule.absent.empty() && std::ranges::any_of(UndosOf(tool_), probes)) {
+      warn(".absent", "is missing: without it then_probe of `undo` is never told that all is gone");
     }
   }
 

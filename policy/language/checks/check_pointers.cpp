@@ -124,6 +124,7 @@ class PointerChecks {
     Places("settle", rule.request);
     const auto shape = OwnShapeOf(rule.request);
     Selected("settle", shape, rule.absent);
+    Selected("settle", shape, rule.reached);
     if (rule.happened.source != Source::kAnswerBody) return;
     Selected("settle", shape, rule.happened.name);
     if (!rule.search) return;
