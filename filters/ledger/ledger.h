@@ -210,6 +210,7 @@ struct Transition {
   std::optional<Snapshot> ours{};         // see StateKept; unset: as it was planned
   std::optional<Snapshot> found{};        // see Event::found
   bool keeps_settle = false;              // its undo is followed by that question
+  bool drops_undo = false;                // what was rendered with the call must not be sent
   // The DISPATCHING event that this outcome follows, just as Begin gave it: spares the ledger the
   // reading of its row, and is taken away. It outlives Record. Null, or not the operation's last
   // event: the row is read.

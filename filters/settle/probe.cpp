@@ -204,7 +204,8 @@ Transition PresentTransition(const Event& uncertain, const Finding& found, const
   transition.detail = found.detail;
   transition.keeps_settle = IsProbedAfterUndo(tool);
   // What the backend has taken on is its own.
-  if (found.may_be_others && tool.undo && !uncertain.undo && uncertain.http_status != 202) {
+  if (found.may_be_others && tool.undo && uncertain.http_status != 202) {
+    transition.drops_undo = true;
     transition.detail.append("; ").append(kNoUndoMade).append(kPerhapsOthers);
     return transition;
   }

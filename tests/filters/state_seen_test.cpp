@@ -207,11 +207,16 @@ TEST(StateSeenTest, NoUndoRestsOnAState) {
   const Transition found = PresentTransition(event, FindingOf(reading, tool), tool, {{"id", "7"}});
   EXPECT_EQ(found.to, Phase::kSucceeded);
   EXPECT_FALSE(found.undo);
+  EXPECT_TRUE(found.drops_undo) << "nor the one that was rendered with the call";
   EXPECT_NE(found.detail.find("the undo request cannot be made: what it asked for is there"),
             std::string::npos)
       << found.detail;
   const Transition known = PresentTransition(event, {.external_ref = "7"}, tool, {{"id", "7"}});
   EXPECT_TRUE(known.undo) << known.detail;
+  Event taken_on = event;
+  taken_on.http_status = 202;
+  EXPECT_TRUE(PresentTransition(taken_on, FindingOf(reading, tool), tool, {{"id", "7"}}).undo)
+      << "the backend has said that it does it";
 }
 
 }  // namespace

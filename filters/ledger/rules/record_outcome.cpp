@@ -49,6 +49,7 @@ void Advance(Event& event, Transition& transition) {
       transition.answer_kept && transition.answer.body.size() <= limits::kAnswerKeptBytesMax;
   event.answer = event.answer_kept ? std::move(transition.answer) : HttpResponse();
   if (transition.undo) event.undo = std::move(transition.undo);
+  if (transition.drops_undo) event.undo.reset();
   if (transition.task) event.task = std::move(transition.task);
   if (transition.ours && event.state) event.state->ours = std::move(*transition.ours);
   event.found = std::move(transition.found);

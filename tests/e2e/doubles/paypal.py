@@ -67,6 +67,10 @@ class PayPal(Double):
     def show(self, _, order):
         return 200, self.find(f"order {order}")
 
+    @route(f"GET {PAYMENTS}/authorizations/([^/]+)")
+    def held(self, _, name):
+        return 200, self.find(f"authorization {name}")
+
     @route(f"POST {PAYMENTS}/authorizations/([^/]+)/(capture|reauthorize|void)")
     def on_authorization(self, _, name, verb):
         authorization = self.find(f"authorization {name}")

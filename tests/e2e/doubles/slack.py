@@ -109,7 +109,8 @@ class Slack(Double):
     def shown_channel(self, name):
         channel = self.find_channel(name)
         topic = {"value": channel.get("topic", ""), "creator": "U1", "last_set": 0}
-        shown = {"id": name, "name": channel["name"], "topic": topic}
+        shown = {"id": name, "name": channel["name"], "topic": topic,
+                 "is_archived": channel["is_archived"]}  # fmt: skip
         return 200, {"ok": True, "channel": shown}
 
     @route("GET /api/conversations.info")
