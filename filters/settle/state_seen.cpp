@@ -58,7 +58,7 @@ std::optional<std::string> KeptPlaceOf(const Tool& tool, const std::string& plac
 
 // Whether all that the call sets is there. One place that is not says enough; what cannot be seen
 // may be there or not.
-Stands SetIn(const Tool& tool, const StateKept& kept, const Snapshot& state) {
+Stands SetIn(const Tool& tool, const StateKept& kept, const Snapshot& state, bool is_before) {
   if (kept.ours.is_gone) return state.is_gone ? Stands::kThere : Stands::kNotThere;
   if (state.is_gone) return Stands::kUnclear;
   bool sees_any = false, sees_all = true;
@@ -72,7 +72,8 @@ Stands SetIn(const Tool& tool, const StateKept& kept, const Snapshot& state) {
       continue;
     }
     const std::optional<Json> shown = KeptAt(state, *at);
-    if (!shown) {
+    // Not everything is ever shown; but what shows by now, and did not before, is new.
+    if (!shown && !is_before) {
       sees_all = false;
     } else if (!IsSameValue(wanted, shown)) {
       return Stands::kNotThere;
@@ -112,11 +113,11 @@ StateSeen SeenOf(const Tool& tool, const Event& uncertain, const Result<Answer>&
   const SettleRule& rule = *tool.settle;
   const auto now = ReadSnapshot(*tool.before, result, rule.reached.empty() && kept.ours.is_gone);
   if (!now) return seen;
-  const auto stands = [&](const Snapshot& state) {
-    return rule.reached.empty() ? SetIn(tool, kept, state) : HoldIn(rule.reached, state);
+  const auto stands = [&](const Snapshot& state, bool is_before) {
+    return rule.reached.empty() ? SetIn(tool, kept, state, is_before) : HoldIn(rule.reached, state);
   };
-  seen.before = stands(kept.before);
-  seen.now = stands(*now);
+  seen.before = stands(kept.before, true);
+  seen.now = stands(*now, false);
   // An earlier attempt, sent again under its key, may have come before what was read last.
   const bool is_only = uncertain.attempt <= 1 || uncertain.dedupe_domain == 0;
   seen.is_untouched = is_only && !now->version.empty() && now->version == kept.before.version &&

@@ -137,6 +137,18 @@ TEST(StateSeenTest, WhatACallSetsIsLookedFor) {
       kPresent);
 }
 
+TEST(StateSeenTest, WhatShowsByNowAndDidNotBeforeIsNew) {
+  Event event = Renamed({"/title/en"});
+  event.state->before.places[0].second = "{}";
+  event.state->ours.places[0].second = R"({"en":"New"})";
+  const auto verdict = [&](const std::string& title) {
+    return VerdictFor(kUpdate, event,
+                      Says(R"({"title":)" + title + R"(,"open":true,"owner":null})"));
+  };
+  EXPECT_EQ(verdict(R"({"en":"New"})"), kPresent);
+  EXPECT_EQ(verdict("{}"), kNothing) << "not everything is ever shown";
+}
+
 TEST(StateSeenTest, WhatWasSoBeforeIsNobodysDoing) {
   Event event = Renamed();
   event.state->before.places[0].second = "\"New\"";
