@@ -179,12 +179,14 @@ class World:
         at = tool.get("key_at", backend.get("key_at", backend.get("key_header", "none")))
         return at != "none" and tool.get("key_lives", backend.get("key_lives")) != "0s"
 
+    def asks_state(self, case):
+        settle = self.tool(case).get("settle")
+        return isinstance(settle, dict) and settle.get("request") == "before"
+
     def parks_lost(self, case):
         """Whether the undo of what was lost is a human's: a state does not tell who did it."""
-        tool = self.tool(case)
-        settle = tool.get("settle")
-        asks_state = isinstance(settle, dict) and settle.get("request") == "before"
-        return case.lost_parks or (asks_state and tool["undo"] != "none")
+        has_undo = self.tool(case)["undo"] != "none"
+        return case.lost_parks or (has_undo and self.asks_state(case))
 
     def cancel(self, trace):
         fields = {**rawhttp.traced(trace), "Authorization": TOKEN, "Recourse-Flow": "cancel"}
@@ -260,7 +262,9 @@ def test_a_write_whose_answer_was_lost_is_made_once(worlds, pack, case):
     assert write.had() == 1, world.double.effects[write.effects :]
     if world.settled_by(case) == "human":
         assert again.status == 409, again
-        write.undo("NEEDS_HUMAN")
+        # How long a flow waits for a probe that never tells is seen where that searches.
+        if not (case.unfound and world.asks_state(case)):
+            write.undo("NEEDS_HUMAN")
         assert write.had() == 1
         return
     assert 200 <= again.status < 300, again
