@@ -130,8 +130,8 @@ def test_what_was_given_up_does_not_arrive_when_the_network_is_whole_again(pod, 
         # Begun last, so that all others would have been tried again by then.
         wait_until(lambda: any(one["at"].endswith(str(OTHER)) for one in tool.requests()))
         arrived = [one["at"] for one in tool.requests() if one["peer"] == AGENT]
+        assert arrived == [f"{TOOLS}:{OTHER}"]
+        assert left == {"killed": 0, "given up": 0, "stopped": 0}
         os.kill(stopped.pid, signal.SIGCONT)
         stopped.caller.join()
         assert stopped.answer.outcome == "unknown"
-    assert arrived == [f"{TOOLS}:{OTHER}"]
-    assert left == {"killed": 0, "given up": 0, "stopped": 0}
