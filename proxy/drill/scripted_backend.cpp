@@ -190,16 +190,19 @@ bool ScriptedBackend::IsWithoutEffect(std::size_t call) const {
 }
 
 // nullopt: no `before` reads so.
-std::optional<HttpResponse> ScriptedBackend::StateOf(const HttpRequest& request) const {
+std::optional<HttpResponse> ScriptedBackend::StateOf(const HttpRequest& request) {
   for (std::size_t i = 0; i < script_.size(); ++i) {
     const ScriptedCall& call = script_[i];
     if (!call.states || !IsFor(request, *call.backend) ||
         !IsSame(*call.backend, request, AtBackend(*call.backend, call.states->read))) {
       continue;
     }
-    return StateAnswer(call, std::ranges::any_of(effects_, [i](const Effect& effect) {
-                         return effect.call == i && !effect.is_undone;
-                       }));
+    const auto effect = std::ranges::find_if(
+        effects_, [i](const Effect& one) { return one.call == i && !one.is_undone; });
+    const bool asks_state = call.tool->settle && call.tool->settle->asks_before;
+    const bool is_late = effect != effects_.end() && mishaps_.doubts.absent_after && asks_state &&
+                         effect->asked++ < kLateLooks;
+    return StateAnswer(call, effect != effects_.end() && !is_late);
   }
   return std::nullopt;
 }

@@ -113,7 +113,7 @@ class ScriptedBackend {
     std::string key;
   };
   ServedAnswer Act(const HttpRequest& request);
-  std::optional<HttpResponse> StateOf(const HttpRequest& request) const;
+  std::optional<HttpResponse> StateOf(const HttpRequest& request);
   std::optional<HttpResponse> Later(const HttpRequest& request);
   bool IsWithoutEffect(std::size_t call) const;
   bool IsQuestion(const HttpRequest& request) const;
