@@ -18,6 +18,7 @@ from support import rawhttp
 from support.approvals import Staffed, token_of
 from support.policies import standard
 from support.recourse import BINARY, ROOT, WAIT_MAX, Recourse, environment, run_cli
+from support.waiting import wait_until
 
 # What CLI11 says by itself.
 RAW = re.compile(
@@ -120,6 +121,8 @@ def test_whoever_has_no_policy_yet_gets_one_that_only_watches(double, token, tmp
         assert told.returncode == 0 and "1 write was sent" in told.stdout, told
         ends = "policy suggest --data ./ledger --policy policy.yaml --out tools.yaml"
         assert suggest == f"recourse {ends}"
+        kept = running.data / "traffic"  # written behind the answer
+        wait_until(lambda: kept.exists() and kept.stat().st_size > 0)
         made = run_cli("policy", "suggest", "--data", running.data, "--policy", running.policy_path,
                        "--out", tmp_path / "tools.yaml", "--no-drill")  # fmt: skip
         assert made.returncode == 0 and made.stderr.startswith("verdict: it holds"), made

@@ -17,7 +17,7 @@ from life import (
 from programs import wait_until
 from real_cluster import NODE
 from scripts import CALL, IDLE
-from support.postgres import Postgres
+from support.postgres import Postgres, name_of
 
 SHARED = "shared"
 SETTLED = """\
@@ -150,7 +150,7 @@ class Database:
         self.password = secrets.token_hex(16)
         self.server.start()
         self.server.sql("postgres", f"ALTER ROLE recourse PASSWORD '{self.password}'")
-        name = self.server.database().rpartition("/")[2]
+        name = name_of(self.server.database())
         self.url = f"postgres://recourse@{NODE}/{name}?sslrootcert=/etc/database-ca/ca.crt"
 
     def stop(self):
