@@ -39,10 +39,15 @@ class HandClock final : public Clock {
 
 class ReadPermit final : public SendPermit {
  public:
-  bool Enter() override { return true; }
+  bool Enter() override { return lets; }
   void Leave() override {}
-  Millis Left() override { return left; }
+  Millis Left() override {
+    ++asked;
+    return left;
+  }
   Millis left{4'000};
+  bool lets = true;
+  int asked = 0;  // how much is left
 };
 
 // The pool, whose sockets the test sees.
@@ -101,12 +106,15 @@ class GivenUpWriteTest : public testing::Test {
       thread_.reactor().RunReady();
     }
   }
-  // Sends `body`; gives the backend's end, which has read nothing.
-  Socket Begin(std::string body, SendPermit* permit = nullptr) {
+  void Start(std::string body, SendPermit* permit) {
     request_.body = std::move(body);
     call_ = upstream_.OpenForCall(backend_);
     call_->SendOnlyWith(permit);
     Spawn(Exchange(*call_, request_, clock_.now + kTimeout, got_), [] {});
+  }
+  // Sends `body`; gives the backend's end, which has read nothing.
+  Socket Begin(std::string body, SendPermit* permit = nullptr) {
+    Start(std::move(body), permit);
     int fd = -1;
     TurnUntil([&] {
       fd = ::accept4(listening_.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -145,6 +153,7 @@ class GivenUpWriteTest : public testing::Test {
   }
 
   HandClock clock_;
+  ReadPermit permit_;
   IoThread thread_{clock_};
   const OwnListeners own_;
   const Socket listening_ = Socket::ListeningAt({boost::asio::ip::address_v4::loopback(), 0});
@@ -213,35 +222,43 @@ TEST_F(GivenUpWriteTest, TheKernelSendsForNoLongerThanTheCallWaits) {
 }
 
 TEST_F(GivenUpWriteTest, UnderAPermitTheKernelSendsForNoLongerThanThatLasts) {
-  ReadPermit permit;
-  const Socket theirs = Begin(Upload(), &permit);
+  const Socket theirs = Begin(Upload(), &permit_);
   EXPECT_EQ(Bound(), 4'000);
   // As long as it is renewed, however long the backend reads nothing.
   constexpr Millis kLook = limits::kUnacknowledgedLook + DeadlineWheel::kTick;
   for (int i = 0; i < 10; ++i) GoOn(kLook);
   EXPECT_GE(Bound(), 4'000 + 9 * limits::kUnacknowledgedLook.count());
   EXPECT_LE(Bound(), 4'000 + 10 * kLook.count());
-  permit.left = Millis(1'000);
+  permit_.left = Millis(1'000);
   GoOn(kLook);
   const int last = Bound();
   EXPECT_LE(last, 1'000 + 11 * kLook.count());
-  permit.left = Millis(0);
+  permit_.left = Millis(0);
   for (int i = 0; i < 3; ++i) GoOn(kLook);
   EXPECT_EQ(Bound(), last) << "nobody has confirmed that it may go on";
 }
 
 TEST_F(GivenUpWriteTest, WhatHasArrivedIsLookedAtNoMore) {
-  ReadPermit permit;
-  const Socket theirs = Begin("{}", &permit);
+  const Socket theirs = Begin("{}", &permit_);
   GoOn(limits::kUnacknowledgedLook + DeadlineWheel::kTick);
-  permit.left = Millis(9'000);
+  permit_.left = Millis(9'000);
   GoOn(limits::kUnacknowledgedLook + DeadlineWheel::kTick);
   EXPECT_EQ(Bound(), 4'000);
 }
 
+// Its permit may be gone by then.
+TEST_F(GivenUpWriteTest, WhatWasNotLetGoIsLookedAtNoMore) {
+  permit_.lets = false;
+  Start("{}", &permit_);
+  TurnUntil([&] { return got_.has_value(); });
+  EXPECT_FALSE(*got_);
+  const int asked = permit_.asked;
+  GoOn(limits::kUnacknowledgedLook + DeadlineWheel::kTick);
+  EXPECT_EQ(permit_.asked, asked);
+}
+
 TEST_F(GivenUpWriteTest, WhatIsNotAcknowledgedWhenTheProcessHandsOverIsDropped) {
-  ReadPermit permit;
-  const Socket theirs = Begin(Upload(), &permit);
+  const Socket theirs = Begin(Upload(), &permit_);
   const auto arrived = static_cast<std::size_t>(Waiting(theirs));
   upstream_.DropSent();
   std::size_t received = 0;

@@ -315,6 +315,11 @@ Task<Result<Answer>> WriteUpstream::Call::Exchange(const HttpRequest& request, M
   }
   stream_->Arm(deadline);
   Bind(deadline);
+  // Its permit need not outlive this.
+  const struct Over {
+    Call& call;
+    ~Over() { call.Forget(); }
+  } over{*this};
   // The answer may come before the request is fully sent: send and read at the same time.
   Promise<bool> sent;
   Spawn(SendThenReport(Send(head_bytes, request.body), sent), [] {});
