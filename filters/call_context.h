@@ -113,6 +113,7 @@ class RequestContext {
   PlacedTexts placed;                              // idempotency; for dispatch
   std::string if_match;                            // likewise: what it may change; empty: any
   bool lost_race = false;                          // idempotency; it was something else by then
+  bool tag_is_refused = false;                     // idempotency; by the backend that shows it
   const Event* dispatching = nullptr;              // idempotency; the attempt that runs
   std::string attempt_span;                        // idempotency; of the attempt that it lets go
   std::shared_ptr<PendingCommit> commit;           // idempotency; awaited by each dispatch

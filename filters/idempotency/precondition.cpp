@@ -14,7 +14,8 @@ constexpr int kChangedMeanwhile = 412;
 
 std::string IfMatchOf(const RequestContext& context, const CallBody& body, const Event& begun) {
   const bool may_ask = begun.state && begun.cause != Cause::kResend && context.approved == 0 &&
-                       !IsLoggedOnly(context) && !KeyOf(context).at.exists();
+                       !IsLoggedOnly(context) && !KeyOf(context).at.exists() &&
+                       !context.tag_is_refused;
   if (!may_ask || context.tool == nullptr || !context.tool->before) return {};
   return VersionToFind(*context.tool, *begun.state, context.request, context.path,
                        ValuesOfCall(context, body));
@@ -24,7 +25,7 @@ bool HasLostRace(const RequestContext& context, const Verdict& verdict) {
   return !context.if_match.empty() && verdict.http_status == kChangedMeanwhile;
 }
 
-Verdict OfLostRace(const RequestContext& context, const CallValues& values) {
+Verdict OfLostRace(RequestContext& context, const CallValues& values) {
   Verdict verdict;
   verdict.http_status = kChangedMeanwhile;
   const bool is_unmade = values.before != nullptr && context.before && context.before->state &&
@@ -38,7 +39,11 @@ Verdict OfLostRace(const RequestContext& context, const CallValues& values) {
     return verdict;
   }
   verdict.phase = Phase::kNotSent;
-  verdict.detail = "somebody else changed it between the look at it and the call: nothing was done";
+  context.tag_is_refused = context.before->state->before.version == context.if_match;
+  verdict.detail =
+      context.tag_is_refused
+          ? "the backend refused the version that it shows: nothing was done"
+          : "somebody else changed it between the look at it and the call: nothing was done";
   verdict.problem = ErrorCode::kNotSent;
   return verdict;
 }

@@ -23,8 +23,10 @@ std::string IfMatchOf(const RequestContext& context, const CallBody& body, const
 // Whether it was refused for that alone.
 bool HasLostRace(const RequestContext& context, const Verdict& verdict);
 // By what has been read of it since: nothing was done, and the agent did not ask for that. Where
-// that does not show it, a gateway may have sent the call twice: nobody knows.
-Verdict OfLostRace(const RequestContext& context, const CallValues& values);
+// that does not show it, a gateway may have sent the call twice: nobody knows. A backend that still
+// shows the version that it refused is not asked by it any more: its PUT may compare another one
+// than its GET shows, or its 412 mean something else.
+Verdict OfLostRace(RequestContext& context, const CallValues& values);
 
 // `verdict` about a DELETE that is told that there is nothing, of what `before` has just read.
 // It may be gone by that very call, sent twice by a gateway: nobody knows.

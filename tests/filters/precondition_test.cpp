@@ -71,6 +71,7 @@ class Tracker : public World {
   std::string shown_as = "new";  // what a write to it makes of its title
   int writes = 0, conflicts = 0;
   bool asked = false;
+  bool takes_tags = true, refuses = false;
   std::function<void()> meanwhile = [] {};  // once, before the next write
 
  private:
@@ -82,7 +83,8 @@ class Tracker : public World {
     std::exchange(meanwhile, [] {})();
     const std::string* const wanted = FindHeader(request.headers, "If-Match");
     asked = asked || wanted != nullptr;
-    if (wanted != nullptr && *wanted != Tag().front().second) {
+    const bool is_other = wanted != nullptr && (!takes_tags || *wanted != Tag().front().second);
+    if (is_other || refuses) {
       ++conflicts;
       return Respond(412, "{}");
     }
@@ -136,6 +138,20 @@ TEST(PreconditionTest, WhatSomebodyElseWritesThereMayBeItsOwnDoing) {
   world.meanwhile = [&] { world.title = "theirs", ++world.writes; };
   EXPECT_EQ(world.Patch("/issues/7", R"({"title":"new"})").error, ErrorCode::kOutcomeUnknown);
   EXPECT_EQ(world.title, "theirs");
+}
+
+// As servers do whose tags of what they compress differ.
+TEST(PreconditionTest, ABackendThatRefusesTheTagThatItShowsIsNotAskedByItAgain) {
+  Tracker world;
+  world.takes_tags = false;
+  EXPECT_EQ(world.Patch("/issues/7", R"({"title":"new"})").status, 200);
+  EXPECT_TRUE(world.asked);
+  EXPECT_EQ(world.writes, 1);
+  EXPECT_EQ(world.conflicts, 1);
+  Tracker refusing;
+  refusing.refuses = true;
+  EXPECT_EQ(refusing.Patch("/issues/7", R"({"title":"new"})").status, 412) << "its own";
+  EXPECT_EQ(refusing.conflicts, 2);
 }
 
 // It was there a moment ago: by somebody else, or by the same call sent twice.
