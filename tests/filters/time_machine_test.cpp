@@ -230,8 +230,8 @@ tools:
 )"));
     int reads = 0;
     world.upstream.probe = [&](const HttpRequest&) {
-      return is_gone && reads++ > 0 ? Respond(404, "{}")
-                                    : Respond(200, R"({"id":"7"})", {{"ETag", "\"v1\""}});
+      if (is_gone && reads > 0) return Respond(404, "{}");
+      return Respond(200, R"({"id":"7"})", {{"ETag", "\"v" + std::to_string(++reads) + "\""}});
     };
     world.upstream.decide = [](const HttpRequest&) { return Respond(412, "{}"); };
     CallSpec call;
