@@ -32,4 +32,40 @@ bool IsOfTheBackend(const Answer& answer) {
   return answer.message || type == nullptr || ToLower(*type).find("json") != std::string::npos;
 }
 
+bool IsBlank(const Json& value) {
+  switch (value.kind) {
+    case Json::Kind::kNull:
+    case Json::Kind::kFalse:
+      return true;
+    case Json::Kind::kString:
+      return value.text.empty();
+    case Json::Kind::kNumber:
+      return value.text == "0e0";
+    case Json::Kind::kArray:
+      return value.items.empty();
+    case Json::Kind::kObject:
+      return value.members.empty();
+    default:
+      return false;
+  }
+}
+
+// "@odata.nextLink" and "odata_next_link" are one name.
+std::string PlainName(std::string_view name) {
+  std::string plain;
+  for (const char c : ToLower(name)) {
+    if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) plain += c;
+  }
+  return plain;
+}
+
+bool TellsError(const Json& body) {
+  if (body.kind != Json::Kind::kObject) return false;
+  return std::ranges::any_of(body.members, [](const auto& member) {
+    const std::string name = PlainName(member.first);
+    if (member.second.kind == Json::Kind::kFalse) return name == "ok" || name == "success";
+    return (name == "error" || name == "errors" || name == "fault") && !IsBlank(member.second);
+  });
+}
+
 }  // namespace recourse

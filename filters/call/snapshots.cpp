@@ -117,6 +117,11 @@ std::expected<Snapshot, Unread> ReadSnapshot(const BeforeRule& rule, const Resul
   std::string_view absent;
   auto state = Keep(rule, places, absent,
                     is_as_written ? std::string_view(answer->response.body) : std::string_view());
+  // What is null may be so for the error: of a field that failed some tell both.
+  const auto has_null = [](const Header& place) { return place.second.contains("null"); };
+  if (state && TellsError(*body) && std::ranges::any_of(state->places, has_null)) {
+    return unread("the answer tells of an error, and null where `keep` looks", false);
+  }
   if (state) return std::move(*state);
   return unread(absent.empty() ? fmt::format("what `keep` names is larger than {} KiB",
                                              limits::kRenderedRequestBytesMax / 1024)

@@ -16,33 +16,6 @@ namespace {
 
 constexpr int kDepthMax = 8;
 
-bool IsBlank(const Json& value) {
-  switch (value.kind) {
-    case Json::Kind::kNull:
-    case Json::Kind::kFalse:
-      return true;
-    case Json::Kind::kString:
-      return value.text.empty();
-    case Json::Kind::kNumber:
-      return value.text == "0e0";
-    case Json::Kind::kArray:
-      return value.items.empty();
-    case Json::Kind::kObject:
-      return value.members.empty();
-    default:
-      return false;
-  }
-}
-
-// "@odata.nextLink" and "odata_next_link" are one name.
-std::string Plain(std::string_view name) {
-  std::string plain;
-  for (const char c : ToLower(name)) {
-    if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) plain += c;
-  }
-  return plain;
-}
-
 bool MeansMore(std::string_view name) {
   static constexpr std::array<std::string_view, 3> kBeginnings = {"next", "hasnext", "odatanext"};
   static constexpr std::array<std::string_view, 12> kNames = {
@@ -52,7 +25,7 @@ bool MeansMore(std::string_view name) {
       "continuationtoken", "truncated",
       "istruncated",       "lastevaluatedkey",
       "pagetoken",         "incompleteresults"};
-  const std::string plain = Plain(name);
+  const std::string plain = PlainName(name);
   return std::ranges::any_of(kBeginnings,
                              [&](std::string_view begin) { return plain.starts_with(begin); }) ||
          std::ranges::find(kNames, plain) != kNames.end();
@@ -71,7 +44,7 @@ bool IsPart(std::string_view name, const Json& value) {
                                                             "partialresults"};
   const auto& names = value.kind == Json::Kind::kFalse ? kWhole : kPart;
   const bool is_flag = value.kind == Json::Kind::kFalse || value.kind == Json::Kind::kTrue;
-  return is_flag && std::ranges::find(names, Plain(name)) != names.end();
+  return is_flag && std::ranges::find(names, PlainName(name)) != names.end();
 }
 
 // What stands in an element of a list speaks of that.
@@ -108,15 +81,6 @@ bool FieldsHaveMore(const Headers& fields) {
   });
 }
 
-bool HasError(const Json& body) {
-  if (body.kind != Json::Kind::kObject) return false;
-  return std::ranges::any_of(body.members, [](const auto& member) {
-    const std::string name = Plain(member.first);
-    if (member.second.kind == Json::Kind::kFalse) return name == "ok" || name == "success";
-    return (name == "error" || name == "errors" || name == "fault") && !IsBlank(member.second);
-  });
-}
-
 // On the way to the place, or there, is an array, and it is empty.
 bool IsListEmpty(const Json& root, std::string_view pointer) {
   for (std::size_t end = 0;;) {
@@ -128,7 +92,11 @@ bool IsListEmpty(const Json& root, std::string_view pointer) {
   }
 }
 
-bool IsStated(const SettleRule& rule, const Answer& answer, const std::optional<Json>& body) {
+}  // namespace
+
+bool SaysAbsent(const SettleRule& rule, const Answer& answer) {
+  if (rule.absent.empty()) return false;
+  const std::optional<Json> body = ReadAnswerBody(answer);
   CallValues values;
   values.answer_status = answer.response.status;
   values.answer_headers = &answer.response.headers;
@@ -138,14 +106,12 @@ bool IsStated(const SettleRule& rule, const Answer& answer, const std::optional<
   });
 }
 
-}  // namespace
-
 bool MayShowList(const Answer& answer) {
   const int status = answer.response.status;
   if (!IsWholeAndNew(answer) || status < 200 || status > 299 || !IsOfTheBackend(answer))
     return false;
   const std::optional<Json> body = ReadAnswerBody(answer);
-  return body && !HasError(*body);
+  return body && !TellsError(*body);
 }
 
 bool EndsList(const Answer& answer) {
@@ -160,11 +126,11 @@ bool StatesAbsence(const SettleRule& rule, const Answer& answer) {
   if (FieldsHaveMore(response.headers)) return false;
   const std::optional<Json> body = ReadAnswerBody(answer);
   if (body && HasMore(*body)) return false;
-  if (IsStated(rule, answer, body)) return true;
+  if (SaysAbsent(rule, answer)) return true;
   if (rule.asks_before) return false;  // that the thing itself is gone is another state
   if (response.status == 404) return response.body.empty() || (body && IsOfTheBackend(answer));
   const bool is_success = response.status >= 200 && response.status <= 299;
-  if (!is_success || !body || !IsOfTheBackend(answer) || HasError(*body)) return false;
+  if (!is_success || !body || !IsOfTheBackend(answer) || TellsError(*body)) return false;
   return rule.happened.source == Selector::Source::kAnswerBody &&
          IsListEmpty(*body, rule.happened.name);
 }

@@ -12,6 +12,9 @@ namespace recourse {
 // ready (202), and a page with another one behind it, state nothing.
 bool StatesAbsence(const SettleRule& rule, const Answer& answer);
 
+// Whether a condition of the rule's `absent` holds of it.
+bool SaysAbsent(const SettleRule& rule, const Answer& answer);
+
 // Whether a list in the answer can be relied upon as far as it goes: a whole success of the route's
 // own server, neither old nor partial, which tells of no error.
 bool MayShowList(const Answer& answer);

@@ -7,6 +7,7 @@
 
 #include "filters/call/call_values.h"
 #include "filters/call/snapshots.h"
+#include "filters/settle/absence.h"
 #include "policy/undo/put_back.h"
 
 namespace recourse {
@@ -82,17 +83,6 @@ Stands SetIn(const Tool& tool, const StateKept& kept, const Snapshot& state, boo
     }
   }
   return sees_any && sees_all ? Stands::kThere : Stands::kUnclear;
-}
-
-bool SaysAbsent(const SettleRule& rule, const Answer& answer) {
-  const std::optional<Json> body = ReadAnswerBody(answer);
-  CallValues values;
-  values.answer_status = answer.response.status;
-  values.answer_headers = &answer.response.headers;
-  values.answer_body = body ? &*body : nullptr;
-  return std::ranges::any_of(rule.absent, [&](const Condition& condition) {
-    return Evaluate(condition, values).value_or(false);
-  });
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "filters/call/snapshots.h"
 #include "policy/language/loader.h"
 #include "policy/undo/put_back.h"
 #include "tests/policy/policy_builder.h"
@@ -188,6 +189,27 @@ TEST(StateSeenTest, AStateThatThePolicyCallsAbsentIs) {
   const auto policy = PolicyWith(kVoid);
   const Result<Answer> none = std::unexpected(Error(ErrorCode::kBackendTimeout));
   EXPECT_EQ(JudgeState(policy->tools[0], event, none).verdict, kNothing);
+}
+
+// GraphQL answers a field that failed with null, and with the error beside it.
+TEST(StateSeenTest, WhatIsNullForAnErrorIsNotKnown) {
+  const std::string reopen =
+      "match: \"POST b /t/{id}/reopen\", before: { request: \"GET /t/{path.id}\", keep: "
+      "[ body#/closed, body#/whole ], missing: go_on }, undo: none, reason: r, settle: { request: "
+      "before, happened: answer.body#/closed == null }";
+  const Event event = Unknown(State({{"/closed", "\"today\""}, {"/whole", "{}"}}), {});
+  const auto policy = PolicyWith(reopen);
+  const auto reads = [&](const std::string& body) {
+    return ReadSnapshot(*policy->tools[0].before, Says(body), false).has_value();
+  };
+  const std::string closed = R"({"closed":null,"whole":{})",
+                    error = R"("errors":[{"message":"x"}])";
+  EXPECT_EQ(VerdictFor(reopen, event, Says(closed + "}")), kPresent);
+  EXPECT_EQ(VerdictFor(reopen, event, Says(closed + "," + error + "}")), kNothing);
+  EXPECT_FALSE(reads(closed + "," + error + "}")) << "an undo would put null back";
+  EXPECT_FALSE(reads(R"({"closed":"x","whole":{"a":null},)" + error + "}"));
+  EXPECT_TRUE(reads(R"({"closed":"x","whole":{"a":1},)" + error + "}")) << "what shows is there";
+  EXPECT_TRUE(reads(closed + R"(,"errors":[]})"));
 }
 
 TEST(StateSeenTest, WhatIsDeletedIsGone) {
