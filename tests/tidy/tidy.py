@@ -31,6 +31,9 @@ class Tidy:
         self.violations = []
         self.types = {}  # qualified name: where it is defined
         self.rooms = {}  # folder: the rooms that it may include
+        self.public = {}  # folder: its headers that other rooms may include, None for all
+        self.room_lines = {}  # folder: its line in the list
+        self.crossed = set()  # (folder, header of another room that it includes)
         self.sizes = {}  # folder: how many sources stand in it
         self.classes = {}  # (file if only that sees it, class): (lines, bodies, where the last is)
         self.words = {}  # page: how many words it has
@@ -66,6 +69,7 @@ class Tidy:
                                 "the tree, and a heading that stands in it")
         self.check_class_sizes()
         self.check_words()
+        self.check_list_of_rooms()
         return sorted(self.violations)
 
     def files(self):
@@ -104,8 +108,10 @@ class Tidy:
             rows = [(number, line.rstrip("\n").split("\t")) for number, line in enumerate(file, 1)
                     if not line.startswith("#")]
         levels = {fields[2]: int(fields[0]) for _, fields in rows}
-        for number, (level, _, room, uses) in rows:
+        for number, (level, _, room, public, uses) in rows:
+            self.room_lines[room] = number
             self.rooms[room] = set(uses.split())
+            self.public[room] = None if public == "*" else set(public.split()) - {"-"}
             for used in uses.split():
                 if levels.get(used, int(level)) >= int(level):
                     self.report(rules.ROOMS, number, f"{room} may not include {used}, which is no "
@@ -222,6 +228,26 @@ class Tidy:
         if theirs != mine and theirs not in self.rooms.get(mine, ()):
             self.report(path, number, f"{header}: {mine} may not include {theirs}: go through a "
                         f"room of {rules.ROOMS}, or say there that it may")
+        elif theirs != mine:
+            self.crossed.add((mine, header))
+            public = self.public[theirs]
+            if public is not None and os.path.basename(header).removesuffix(".h") not in public:
+                self.report(path, number, f"{header} is {theirs}'s own: go through one of its "
+                            f"public headers, or name this one in {rules.ROOMS}")
+
+    def check_list_of_rooms(self):
+        """What the list of rooms allows and nobody uses is a hole in a wall."""
+        pairs = {(mine, folder_of(header)) for mine, header in self.crossed}
+        included = {header for _, header in self.crossed}
+        for room, number in self.room_lines.items():
+            for used in sorted(self.rooms[room]):
+                if (room, used) not in pairs:
+                    self.report(rules.ROOMS, number, f"{room} includes nothing of {used}: "
+                                "take that away")
+            for name in sorted(self.public[room] or ()):
+                if f"{room}/{name}.h" not in included:
+                    self.report(rules.ROOMS, number, f"no other room includes {name}.h of {room}: "
+                                "take that away")
 
     def check_room_size(self, path):
         folder = folder_of(path)

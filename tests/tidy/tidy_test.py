@@ -19,6 +19,7 @@ ROOMS = {  # room: what it may include
     "proxy/net": "filters", "proxy/process": "filters/ledger/lmdb filters/retry proxy/net",
     "proxy": "proxy/process",
 }  # fmt: skip
+UNUSED = ": take that away"
 CMAKE = """
 recourse_test(base recourse_base)
 recourse_test(ledger recourse_ledger)
@@ -39,11 +40,11 @@ def rooms(more=()):
     """As the list has them, each on a level of its own."""
     rows = {**ROOMS, **dict(more)}
     return "# level\n" + "".join(
-        f"{level}\tall\t{room}\t{uses}\n" for level, (room, uses) in enumerate(rows.items(), 1)
+        f"{level}\tall\t{room}\t*\t{uses}\n" for level, (room, uses) in enumerate(rows.items(), 1)
     )
 
 
-def violations_of(files):
+def violations_of(files, is_used_up=False):
     with tempfile.TemporaryDirectory() as root:
         for room in ROOMS:
             os.makedirs(os.path.join(root, room), exist_ok=True)
@@ -52,7 +53,8 @@ def violations_of(files):
             os.makedirs(os.path.dirname(full), exist_ok=True)
             with open(full, "w", encoding="utf-8") as file:
                 file.write(text)
-        return Tidy(root).run()
+        # These trees are too small to use what their list allows.
+        return [line for line in Tidy(root).run() if is_used_up or UNUSED not in line]
 
 
 # (what it shows, path, bad text, part of the message, path of the good twin, good text)
@@ -289,6 +291,27 @@ class TidyTest(unittest.TestCase):
             found = violations_of({"proxy/rooms.tsv": rooms(more)})
             self.assertEqual(len(found), 1, found)
             self.assertIn(message, found[0])
+
+    def test_other_rooms_include_public_headers_alone(self):
+        listed = "# level\n1\tall\tproxy/base\terror\t\n2\tall\tpolicy\t-\tproxy/base\n"
+        tree = {"proxy/rooms.tsv": listed, "proxy/base/error.cpp": '#include "proxy/base/own.h"\n'}
+        for name, message in (("error", None), ("own", "proxy/base/own.h is proxy/base's own")):
+            files = {**tree, "policy/a.cpp": f'#include "proxy/base/{name}.h"\n'}
+            found = [line for line in violations_of(files) if "own" in line]
+            self.assertEqual(len(found), int(message is not None), found)
+            self.assertIn(message or "", found[0] if found else "")
+
+    def test_a_list_of_rooms_allows_what_is_used(self):
+        for public, uses, text, message in (
+                ("error", "proxy/base", '#include "proxy/base/error.h"', None),
+                ("error", "proxy/base", "", "policy includes nothing of proxy/base"),
+                ("error", "", "", "no other room includes error.h of proxy/base"),
+                ("-", "", "", None), ("*", "", "", None)):
+            files = {"proxy/rooms.tsv": f"# level\n1\tall\tproxy/base\t{public}\t\n"
+                     f"2\tall\tpolicy\t-\t{uses}\n", "policy/a.cpp": f"{text}\n"}
+            found = violations_of(files, is_used_up=True)
+            self.assertEqual(bool(found), message is not None, found)
+            self.assertIn(message or "", "".join(found))
 
     def test_a_room_has_room_for_so_many_sources(self):
         files = {f"policy/a{number}.cpp": "int x;\n" for number in range(41)}
