@@ -12,7 +12,7 @@ HttpResponse Problem(int status, std::string_view title, std::string_view detail
   HttpResponse response{status, "", {{"Content-Type", "application/problem+json"}}, {}};
   {
     JsonObject json(response.body);
-    AddBlankProblem(json, status, title, detail);
+    AddBlankProblem(json, {.status = status, .title = title, .detail = detail});
   }
   if (status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
   return response;

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "filters/ledger/model/event.h"
+#include "filters/ledger/model/flow.h"
 #include "policy/explain/explain.h"
 #include "proxy/admin/access/access_control.h"
 #include "proxy/admin/access/endpoints.h"
@@ -21,6 +23,8 @@
 #include "proxy/admin/views/flow_json.h"
 #include "proxy/admin/views/message_view.h"
 #include "proxy/admin/views/row_view.h"
+#include "proxy/base/http/own_port.h"
+#include "proxy/base/json/error_member.h"
 #include "proxy/base/json/json_object.h"
 #include "proxy/base/json/json_span.h"
 #include "proxy/report/report_text.h"
@@ -176,16 +180,34 @@ void WritePaths(JsonObject& json) {
   }
 }
 
-// The words and what is taken, then what is written.
-void WriteSchemas(JsonObject& components, std::string_view words) {
-  std::string schemas(words);
+// `name`: the words that NameOf() has for the values from `first` up to `end`.
+template <class Word>
+void WriteWords(JsonObject& json, std::string_view name, Word first, int end) {
+  JsonObject schema = json.Object(name);
+  schema.Text("type", "string");
+  JsonList words = schema.List("enum");
+  for (int i = static_cast<int>(first); i < end; ++i) {
+    words.Text(NameOf(static_cast<Word>(i)));
+  }
+}
+
+// What is taken and other words, then what is written.
+void WriteSchemas(JsonObject& components, std::string_view taken) {
+  std::string schemas(taken);
   AppendMembers(schemas, [](JsonObject& json) {
+    WriteWords(json, "Status", Status::kPending, static_cast<int>(Status::kCompensated) + 1);
+    WriteWords(json, "Phase", Phase::kClaimed, kPhaseCount);
+    WriteWords(json, "Cause", Cause::kNone, static_cast<int>(kLastCause) + 1);
+    WriteWords(json, "Verdict", ObserveVerdict::kNone, kObserveVerdictCount);
+    WriteWords(json, "FlowPhase", FlowPhase::kOpen, kFlowPhaseCount);
+    WriteWords(json, "FlowCause", FlowCause::kNone, kFlowCauseCount);
     for (const auto& shapes :
          {EventShapes(), MessageShapes(), RowShapes(), FlowShapes(), ApprovalShapes(),
           EventPageShapes(), FlowPageShapes(), PolicyStateShapes(), ProcessShapes(),
+          ProblemShapes(),
           std::vector{FlowCountsShape(), OperationPageShape(), ApprovalPageShape(),
                       StreamMessageShape(), PolicyToolsShape(), ExplanationShape(), ReportShape(),
-                      SessionShape()}}) {
+                      SessionShape(), PortShape()}}) {
       for (const JsonShape& shape : shapes) json.Raw(shape.name, SchemaOf(shape));
     }
   });

@@ -67,7 +67,8 @@ std::string ToJson(const ReloadReport& report) {
 
 std::string RefusedReloadJson(const ReloadReport& report) {
   return ObjectText([&](JsonObject& json) {
-    AddBlankProblem(json, 422, "Not reloaded", DetailOf(report));
+    const std::string detail = DetailOf(report);
+    AddBlankProblem(json, {.status = 422, .title = "Not reloaded", .detail = detail});
     WriteMembers(json, policy_state_members::kReload, report);
   });
 }
@@ -81,6 +82,7 @@ std::vector<JsonShape> PolicyStateShapes() {
   return {
       {"ReloadFacts", "", DocsOf(policy_state_members::kReload), "", /*is_base=*/true},
       {"Reload", "", DocsOf(policy_state_members::kReloadDetail), "ReloadFacts"},
+      {"ReloadProblem", "", BlankProblemDocs(R"({"const": 422})"), "ReloadFacts"},
       {"Policy", "", DocsOf(policy_state_members::kState)},
   };
 }

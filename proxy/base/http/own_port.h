@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "proxy/base/http/http_message.h"
-#include "proxy/base/json/json_object.h"
+#include "proxy/base/json/json_shape.h"
 
 namespace recourse {
 
@@ -16,11 +16,23 @@ inline constexpr std::string_view kAgentsPort = "listen";
 inline constexpr std::string_view kAdminPort = "admin";
 inline constexpr std::string_view kProbesPort = "probes";
 
+namespace port_members {
+
+constexpr JsonMember<std::string_view> kPort[] = {
+    member::Word<[](std::string_view port) { return port; }>(
+        "recourse", R"({"type": "string", "enum": ["admin"]})",
+        "At other ports of Recourse: listen, probes"),
+};
+
+}  // namespace port_members
+
 inline HttpResponse PortAnswer(std::string_view port) {
   return {200,
           "OK",
           {{"Content-Type", "application/json"}, {"Cache-Control", "no-store"}},
-          ObjectText([&](JsonObject& json) { json.Text("recourse", port); })};
+          ObjectText([&](JsonObject& json) { WriteMembers(json, port_members::kPort, port); })};
 }
+// As the admin port answers.
+inline JsonShape PortShape() { return {"Port", "", DocsOf(port_members::kPort)}; }
 
 }  // namespace recourse

@@ -106,6 +106,7 @@ struct Any {
 };
 template <auto kGet = nullptr, class Write>
 constexpr Any<Write, kGet> Make(const MemberDoc& doc, Write /*write*/) {
+  static_assert(std::is_empty_v<Write>, "another one is made to write: no function, no captures");
   return {doc};
 }
 
