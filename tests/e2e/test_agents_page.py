@@ -1,10 +1,12 @@
 """The snippets of proxy/docs/agents.md and its folder, each run as it stands there: two writes of
 one run are one flow under one trace, a repeat is recognised, and two runs are two flows."""
 
+import importlib.metadata
 import os
 import pathlib
 import re
 import secrets
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -103,11 +105,9 @@ SNIPPETS = HEADINGS | FILES
 FOLDER = pathlib.Path(ROOT) / "proxy/docs/agents"
 SPAN = "opentelemetry.mjs"
 SPANS = (SPAN, "opentelemetry.py")
-# Debian has the first one only: the other snippet runs where somebody has installed its packages.
-PACKAGES = {
-    "httpx.py": ["httpx"],
-    "opentelemetry.py": ["opentelemetry.distro", "opentelemetry.instrumentation.requests"],
-}
+# What Debian has not: a snippet that needs it runs where somebody has installed it.
+PACKAGES = {"opentelemetry.py": ["opentelemetry-distro", "opentelemetry-instrumentation-requests"]}
+INSTRUMENTED = re.compile(r"^# (opentelemetry-instrument) (.*) python agent\.py$", re.MULTILINE)
 
 
 def fence(heading, language):
@@ -127,14 +127,23 @@ def script(heading):
     return language, (before or "") + own + text
 
 
+def instrument(name):
+    """The program where pip puts it: beside Python, or below the folder of --target."""
+    packages = importlib.metadata.distribution("opentelemetry-instrumentation").locate_file("")
+    places = (packages / "bin", pathlib.Path(sys.executable).parent)
+    found = shutil.which(name, path=os.pathsep.join(map(str, places)))
+    assert found, f"no {name} in {places}"
+    return found
+
+
 def run(language, text, url):
     command = [sys.executable, "-"] if language == "python" else [node(), "--input-type=module"]
-    if named := re.search(r"^# (opentelemetry-instrument) ", text, re.MULTILINE):
-        command = [pathlib.Path(sys.executable).with_name(named[1]), *command]
+    if shown := INSTRUMENTED.search(text.replace("\\\n# ", "")):
+        command = [instrument(shown[1]), *shown[2].split(), *command]
     if language == "js":
         text += "\nprocess.exit(0);\n"  # some clients keep their connections
-    nowhere = {f"OTEL_{signal}_EXPORTER": "none" for signal in ("TRACES", "METRICS", "LOGS")}
-    env = {**os.environ, **nowhere, "SHOP_URL": url}
+    env = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
+    env["SHOP_URL"] = url
     ended = subprocess.run(command, input=text, cwd=CLIENTS, env=env, capture_output=True,
                            text=True, timeout=2 * WAIT_MAX, check=False)  # fmt: skip
     assert ended.returncode == 0, ended.stderr
@@ -183,7 +192,8 @@ def test_a_run_is_one_flow_and_knows_its_repeats(
     proxy, double, running, token, heading  # noqa: F811
 ):
     for package in PACKAGES.get(heading, []):
-        pytest.importorskip(package)
+        if not list(importlib.metadata.distributions(name=package)):
+            pytest.skip(f"{package} is not installed")
     language, text = script(heading)
     is_mcp = SNIPPETS[heading][1] is not None
     running.reset()

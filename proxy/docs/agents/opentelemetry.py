@@ -1,5 +1,7 @@
 # pip install opentelemetry-distro opentelemetry-instrumentation-requests
-# opentelemetry-instrument python agent.py
+# opentelemetry-instrument --traces_exporter none --metrics_exporter none \
+#   --logs_exporter none python agent.py
+# Drop a flag where its exporter is installed: one that is missing turns off all tracing.
 import os
 import requests
 from opentelemetry import trace
