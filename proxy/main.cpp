@@ -17,6 +17,7 @@
 #include "proxy/cli/policy/commands.h"
 #include "proxy/config/config.h"
 #include "proxy/config/files.h"
+#include "proxy/console/console_command.h"
 #include "proxy/doctor/doctor_command.h"
 #include "proxy/drill/drill_command.h"
 #include "proxy/inject/inject_command.h"
@@ -37,7 +38,7 @@ struct Arguments {
   std::string ledger_head_every = "1m";
   ApiClient admin;
   EventQuery query;
-  std::uint64_t event_id = 0;
+  std::string event_id;
   std::string since, until;
   std::string policy_path, call, body_file;
   std::vector<std::string> headers;
@@ -311,6 +312,7 @@ void AddAdminOptions(CLI::App& command, Arguments& args) {
           ->envname("RECOURSE_ADMIN_KEY")
           ->needs(cert);
   cert->needs(key);
+  command.add_option("--at", args.admin.ledger, "The ledger of that name, at a console of several");
   command.add_flag("--json", args.admin.json, "Print JSON");
 }
 
@@ -324,7 +326,7 @@ void AddEvents(CLI::App& app, Arguments& args) {
   list->add_option("--status", args.query.status, "PENDING, SUCCESS, FAILED or COMPENSATED");
   list->add_option("--phase", args.query.phase, "DISPATCHING, UNCERTAIN, SUCCEEDED, ...");
   AddPod(*list, args.query.pod);
-  AddId(*list, "--after", args.query.after, "Only events with a larger id");
+  AddServedId(*list, "--after", args.query.after, "Only events with a larger id");
   list->add_option("--limit", args.query.limit, "Print at most this many")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
@@ -336,7 +338,7 @@ void AddEvents(CLI::App& app, Arguments& args) {
   list->callback(
       [&args] { args.exit_code = ListEvents(args.admin, args.query, std::cout, std::cerr); });
   CLI::App* show = events->add_subcommand("show", "Show one event and its operation");
-  AddId(*show, "id", args.event_id, "Event id")->required();
+  AddServedId(*show, "id", args.event_id, "Event id")->required();
   AddAdminOptions(*show, args);
   show->callback(
       [&args] { args.exit_code = ShowEvent(args.admin, args.event_id, std::cout, std::cerr); });
@@ -446,6 +448,7 @@ int main(int argc, char** argv) {
   recourse::AddCa(app, args.exit_code);
   recourse::AddEnv(app, args.exit_code);
   recourse::AddDrill(app, args.exit_code);
+  recourse::AddConsole(app, args.exit_code);
   recourse::AddInject(app, args.exit_code);
   recourse::AddLedger(app, args.admin, add_admin_options, args.exit_code);
   recourse::AddPolicy(app, args);

@@ -21,35 +21,6 @@ constexpr int kProofSeconds = 60;
 constexpr int kUnknownHost = 421;
 constexpr int kTimeoutSeconds = 600;  // a full verify of a large ledger takes minutes
 
-// Where the admin API is: HOST:PORT, or a url of it.
-FileResult<HttpPlace> PlaceOf(const ApiClient& client) {
-  constexpr std::string_view kHttp = "http://";
-  const bool has_scheme = client.address.find("://") != std::string::npos;
-  const auto backend =
-      BackendFromUrl(has_scheme ? client.address : std::string(kHttp) + client.address);
-  // A port that the scheme implies is named where there is no scheme.
-  const bool has_port = has_scheme || client.address.find_last_of(":]") != std::string::npos;
-  if (!backend || !has_port || !backend->base_path.empty()) {
-    return std::unexpected("--admin: '" + client.address +
-                           "' is not HOST:PORT, e.g. 127.0.0.1:19081, or https://HOST:PORT");
-  }
-  HttpPlace place{.host = backend->host, .port = std::to_string(backend->port)};
-  const bool wants_tls = !client.ca_file.empty() || !client.cert_file.empty();
-  if (backend->scheme != "https") {
-    if (!wants_tls) return place;
-    return std::unexpected("--admin-ca and --admin-cert are for TLS; give --admin https://" +
-                           client.address.substr(has_scheme ? kHttp.size() : 0));
-  }
-  Backend secure = *backend;
-  secure.tls_ca_file = client.ca_file;
-  secure.tls_client_cert = client.cert_file;
-  secure.tls_client_key = client.key_file;
-  auto tls = TlsClient::Make(secure);
-  if (!tls) return std::unexpected(tls.error());
-  place.tls = std::move(*tls);
-  return place;
-}
-
 std::string WhatItIs(std::string_view port, const HttpResponse& answer) {
   if (port == kAgentsPort) {
     return "the port for agents (--listen of `recourse run`), which would send your token on to a "
@@ -68,24 +39,6 @@ std::string DetailOf(const Json& problem) {
   std::string lines = TerminalText(detail.substr(0, detail.find('\n')));
   for (const Json& one : problems->items) lines += "\n" + TerminalText(ScalarText(one));
   return lines;
-}
-
-// A token must not go to whoever happens to listen there.
-FileResult<void> ProveAdmin(const ApiClient& client, const HttpPlace& place) {
-  if (client.is_proven) return {};
-  const auto answer = Fetch(place, {"GET", std::string(kPortPath), {}, {}}, kProofSeconds);
-  if (!answer) return std::unexpected(answer.error() + "; is recourse running there?");
-  const auto json = ParseJson(answer->body);
-  const std::string port = json ? Printable(*json, "recourse") : std::string();
-  client.is_proven = answer->status == 200 && port == kAdminPort;
-  if (client.is_proven) return {};
-  if (answer->status == kUnknownHost && json) {
-    return std::unexpected("--admin: " + Printable(*json, "detail"));
-  }
-  return std::unexpected(fmt::format(
-      "--admin: {}:{} is {}. Nothing was sent there; give the address of --admin of `recourse run` "
-      "(127.0.0.1:19081, unless it was given another one)",
-      place.host, place.port, WhatItIs(port, *answer)));
 }
 
 }  // namespace
@@ -119,9 +72,58 @@ std::string LineOfJson(const Json& value) {
   return out;
 }
 
+FileResult<HttpPlace> AdminPlaceOf(const ApiClient& client) {
+  constexpr std::string_view kHttp = "http://";
+  const bool has_scheme = client.address.find("://") != std::string::npos;
+  const auto backend =
+      BackendFromUrl(has_scheme ? client.address : std::string(kHttp) + client.address);
+  // A port that the scheme implies is named where there is no scheme.
+  const bool has_port = has_scheme || client.address.find_last_of(":]") != std::string::npos;
+  if (!backend || !has_port || !backend->base_path.empty()) {
+    return std::unexpected("--admin: '" + client.address +
+                           "' is not HOST:PORT, e.g. 127.0.0.1:19081, or https://HOST:PORT");
+  }
+  HttpPlace place{.host = backend->host, .port = std::to_string(backend->port)};
+  const bool wants_tls = !client.ca_file.empty() || !client.cert_file.empty();
+  if (backend->scheme != "https") {
+    if (!wants_tls) return place;
+    return std::unexpected("--admin-ca and --admin-cert are for TLS; give --admin https://" +
+                           client.address.substr(has_scheme ? kHttp.size() : 0));
+  }
+  Backend secure = *backend;
+  secure.tls_ca_file = client.ca_file;
+  secure.tls_client_cert = client.cert_file;
+  secure.tls_client_key = client.key_file;
+  auto tls = TlsClient::Make(secure);
+  if (!tls) return std::unexpected(tls.error());
+  place.tls = std::move(*tls);
+  return place;
+}
+
+FileResult<void> ProveAdmin(const ApiClient& client, const HttpPlace& place) {
+  if (client.is_proven) return {};
+  const auto answer = Fetch(place, {"GET", std::string(kPortPath), {}, {}}, kProofSeconds);
+  if (!answer) return std::unexpected(answer.error() + "; is recourse running there?");
+  const auto json = ParseJson(answer->body);
+  const std::string port = json ? Printable(*json, "recourse") : std::string();
+  client.is_proven = answer->status == 200 && port == kAdminPort;
+  if (client.is_proven) return {};
+  if (answer->status == kUnknownHost && json) {
+    return std::unexpected("--admin: " + Printable(*json, "detail"));
+  }
+  return std::unexpected(fmt::format(
+      "--admin: {}:{} is {}. Nothing was sent there; give the address of --admin of `recourse run` "
+      "(127.0.0.1:19081, unless it was given another one)",
+      place.host, place.port, WhatItIs(port, *answer)));
+}
+
 FileResult<AdminTarget> PrepareAdminCall(const ApiClient& client, HttpRequest request) {
-  auto place = PlaceOf(client);
+  auto place = AdminPlaceOf(client);
   if (!place) return std::unexpected(place.error());
+  if (!client.ledger.empty()) {
+    request.target += request.target.find('?') == std::string::npos ? '?' : '&';
+    request.target += "ledger=" + PercentEncode(client.ledger);
+  }
   if (!client.token_file.empty()) {
     auto token = ReadSecretFile(client.token_file);
     if (!token) return std::unexpected("--admin-token-file: " + token.error());

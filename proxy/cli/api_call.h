@@ -29,6 +29,11 @@ std::string LineOfJson(const Json& value);
 // Appends the items of a page's list to one that is shown as JSON, in the server's own words.
 void AppendItems(std::string& list, std::string_view page, std::string_view name);
 
+// Where the admin API is: HOST:PORT, or a url of it.
+FileResult<HttpPlace> AdminPlaceOf(const ApiClient& client);
+// A token must not go to whoever happens to listen there. Asks once.
+FileResult<void> ProveAdmin(const ApiClient& client, const HttpPlace& place);
+
 struct AdminTarget {
   HttpPlace place;
   HttpRequest request;  // with the token

@@ -91,8 +91,8 @@ void AddEventRow(PodTable& table, const Json& event) {
 }
 
 std::string EventsTarget(const EventQuery& query, const std::string& after, std::uint64_t limit) {
-  std::string target =
-      admin_paths::kEvents + ("?flows=true&after=" + after) + "&limit=" + std::to_string(limit);
+  std::string target = admin_paths::kEvents + ("?flows=true&after=" + PercentEncode(after)) +
+                       "&limit=" + std::to_string(limit);
   if (!query.trace.empty()) target += "&trace=" + PercentEncode(query.trace);
   if (!query.tool.empty()) target += "&tool=" + PercentEncode(query.tool);
   if (!query.status.empty()) target += "&status=" + PercentEncode(query.status);
@@ -117,7 +117,7 @@ std::vector<std::string_view> LinesOf(std::string_view text) {
 // The log is read backwards, a page of rows at a time.
 int ListNewest(const ApiClient& client, const EventQuery& query, std::ostream& out,
                std::ostream& err) {
-  const std::string rows = EventsTarget(query, PrintRowId(query.after), kAdminPageMax) +
+  const std::string rows = EventsTarget(query, query.after, kAdminPageMax) +
                            "&lines=true&back=" + std::to_string(kAdminPageMax);
   std::uint64_t shown = 0;
   bool is_cut = false, has_more = true;
@@ -130,7 +130,7 @@ int ListNewest(const ApiClient& client, const EventQuery& query, std::ostream& o
     if (lines.empty()) return Fail(err, kNotUnderstood);
     const std::string older = Printable(ParseJson(lines.back()).value_or(Json()), "older");
     lines.pop_back();
-    target = rows + "&up_to=" + older;
+    target = rows + "&up_to=" + PercentEncode(older);
     has_more = !older.empty();
     for (const std::string_view line : lines | std::views::reverse) {
       is_cut = shown == query.limit;
@@ -166,7 +166,7 @@ class Follower {
     const auto now = Ask("now");
     if (!now) return Fail(err_, now.error());
     if (!client_.json) table_.Expect(client_);
-    for (std::string after = PrintRowId(query_.after); !after.empty();) {
+    for (std::string after = query_.after; !after.empty();) {
       const auto text =
           Call(client_, "GET", EventsTarget(query_, after, kAdminPageMax) + "&lines=true");
       if (!text) return Fail(err_, text.error());
@@ -237,7 +237,7 @@ int ListEvents(const ApiClient& client, const EventQuery& query, std::ostream& o
   if (query.newest_first) return ListNewest(client, query, out, err);
   if (query.follows) return Follower(client, query, out, err).Run();
   std::uint64_t left = query.limit;
-  std::string after = PrintRowId(query.after), last = after;
+  std::string after = query.after, last = after;
   std::string json = "[";
   PodTable table(out, kEventColumns);
   while (left > 0 && !after.empty()) {
@@ -270,9 +270,9 @@ int ListEvents(const ApiClient& client, const EventQuery& query, std::ostream& o
   return kExitOk;
 }
 
-int ShowEvent(const ApiClient& client, std::uint64_t id, std::ostream& out, std::ostream& err) {
-  const auto event =
-      Show(client, admin_paths::FillPlace(admin_paths::kEvent, PrintRowId(id)), out, err);
+int ShowEvent(const ApiClient& client, const std::string& id, std::ostream& out,
+              std::ostream& err) {
+  const auto event = Show(client, admin_paths::FillPlace(admin_paths::kEvent, id), out, err);
   if (!event) return event.error();
   for (const auto& [name, value] : event->members) {
     out << fmt::format("{:<16} {}\n", name, TerminalText(ScalarText(value)));
@@ -282,7 +282,8 @@ int ShowEvent(const ApiClient& client, std::uint64_t id, std::ostream& out, std:
     return kExitOk;
   }
   const auto operation =
-      Call(client, "GET", admin_paths::kEvents + ("?operation=" + Printable(*event, "operation")));
+      Call(client, "GET",
+           admin_paths::kEvents + ("?operation=" + PercentEncode(Printable(*event, "operation"))));
   if (!operation) return Fail(err, operation.error());
   const auto page = ParsePage(*operation);
   if (!page) return Fail(err, page.error().detail());

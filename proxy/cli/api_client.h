@@ -12,6 +12,7 @@ struct ApiClient {
   std::string token_file;
   std::string ca_file;              // of an https address; empty: the system's trust store
   std::string cert_file, key_file;  // that name us there; empty: the token does
+  std::string ledger;               // of a console; empty: all, or the one that an id names
   bool json = false;
   // That it is the admin API there has been seen: before, no token goes there.
   mutable bool is_proven = false;
@@ -19,7 +20,7 @@ struct ApiClient {
 
 struct EventQuery {
   std::string trace, tool, status, phase, pod;
-  std::uint64_t after = 0;    // only events with a larger id
+  std::string after = "0";    // only events with a larger id
   std::uint64_t limit = 100;  // events printed at most
   bool newest_first = false;
   bool follows = false;  // goes on with what is remembered later, until a signal
@@ -28,7 +29,7 @@ struct EventQuery {
 // Each prints to `out`, errors to `err`, and gives the exit code.
 int ListEvents(const ApiClient& client, const EventQuery& query, std::ostream& out,
                std::ostream& err);
-int ShowEvent(const ApiClient& client, std::uint64_t id, std::ostream& out, std::ostream& err);
+int ShowEvent(const ApiClient& client, const std::string& id, std::ostream& out, std::ostream& err);
 // `since` and `until`: durations before now, such as 24h, or ms since 1970; empty: all, and now.
 int ShowReport(const ApiClient& client, const std::string& since, const std::string& until,
                std::ostream& out, std::ostream& err);

@@ -12,7 +12,6 @@
 #include <sstream>
 #include <utility>
 
-#include "filters/ledger/model/row_id.h"
 #include "proxy/admin/access/admin_paths.h"
 #include "proxy/admin/access/operator.h"
 #include "proxy/base/json/json_object.h"
@@ -143,13 +142,13 @@ void PrintApproval(std::ostream& out, const Json& approval) {
   }
 }
 
-std::string Target(const char* pattern, std::uint64_t operation) {
-  return admin_paths::FillPlace(pattern, PrintRowId(operation));
+std::string Target(const char* pattern, const std::string& operation) {
+  return admin_paths::FillPlace(pattern, operation);
 }
 
 // A person at a terminal, who can be asked. Nobody answers for a pipe.
-bool SaysYes(std::ostream& out, std::uint64_t operation) {
-  out << "\napprove operation " << PrintRowId(operation) << "? [y/N] " << std::flush;
+bool SaysYes(std::ostream& out, std::string_view operation) {
+  out << "\napprove operation " << operation << "? [y/N] " << std::flush;
   std::string line;
   std::getline(std::cin, line);
   return line == "y" || line == "Y" || line == "yes";
@@ -176,8 +175,7 @@ std::expected<std::string, int> DigestMeant(const ApiClient& client, const Appro
   const bool can_ask =
       word.digest.empty() && !client.json && IsTerminal(STDIN_FILENO) && IsTerminal(STDOUT_FILENO);
   if (word.digest.size() < kDigestPrefix && !can_ask) {
-    err << "recourse: say what you approve: look at it (recourse approvals show "
-        << PrintRowId(word.operation)
+    err << "recourse: say what you approve: look at it (recourse approvals show " << word.operation
         << ") and give its digest, 12 digits of it at least: --digest DIGEST\n";
     return std::unexpected(kExitUsage);
   }
@@ -231,7 +229,7 @@ int ListApprovals(const ApiClient& client, const ApprovalQuery& query, std::ostr
   return kExitOk;
 }
 
-int ShowApproval(const ApiClient& client, std::uint64_t operation, std::ostream& out,
+int ShowApproval(const ApiClient& client, const std::string& operation, std::ostream& out,
                  std::ostream& err) {
   const auto approval = Show(client, Target(admin_paths::kApproval, operation), out, err);
   if (!approval) return approval.error();
@@ -267,8 +265,8 @@ int DecideApproval(const ApiClient& client, const ApprovalWord& word, std::ostre
                   body},
       out, err);
   if (!approval) return approval.error();
-  out << "operation " << PrintRowId(word.operation) << " is " << Printable(*approval, "status")
-      << " (" << Progress(*approval) << "): " << Printable(*approval, "detail") << "\n";
+  out << "operation " << word.operation << " is " << Printable(*approval, "status") << " ("
+      << Progress(*approval) << "): " << Printable(*approval, "detail") << "\n";
   return kExitOk;
 }
 

@@ -17,7 +17,7 @@ struct ApprovalQuery {
 
 struct ApprovalWord {
   std::string verb;  // approve, reject
-  std::uint64_t operation = 0;
+  std::string operation;
   std::string digest;     // of what was looked at
   std::string reason;     // may be empty for approve only
   std::string body_file;  // approve with this body instead; empty: as it is
@@ -26,7 +26,7 @@ struct ApprovalWord {
 // Each prints to `out`, errors to `err`, and gives the exit code.
 int ListApprovals(const ApiClient& client, const ApprovalQuery& query, std::ostream& out,
                   std::ostream& err);
-int ShowApproval(const ApiClient& client, std::uint64_t operation, std::ostream& out,
+int ShowApproval(const ApiClient& client, const std::string& operation, std::ostream& out,
                  std::ostream& err);
 int DecideApproval(const ApiClient& client, const ApprovalWord& word, std::ostream& out,
                    std::ostream& err);

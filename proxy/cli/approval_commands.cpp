@@ -41,7 +41,7 @@ void AddApprovals(CLI::App& app, const ApiClient& client,
       [&client, &exit_code] { exit_code = WatchApprovals(client, std::cout, std::cerr); });
   const auto one = [&](const char* verb, const char* help) {
     CLI::App* command = approvals->add_subcommand(verb, help);
-    AddId(*command, "operation", args->word.operation, "Its number")->required();
+    AddServedId(*command, "operation", args->word.operation, "Its number")->required();
     add_admin_options(*command);
     return command;
   };

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "filters/ledger/model/ledger_id.h"
 #include "filters/ledger/model/row_id.h"
 #include "policy/language/config_reader.h"
 #include "proxy/config/config.h"
@@ -21,6 +22,7 @@ namespace {
 constexpr std::pair<std::string_view, std::string_view> kExamples[] = {
     {"run", "--policy policy.yaml --data /var/lib/recourse/ledger --admin-token-file token"},
     {"steward", "--policy policy.yaml --data data --ledger postgres://recourse@db.svc/recourse"},
+    {"console", "--ledger eu=https://steward-eu:19081 --ledger us=https://steward-us:19081"},
     {"events list", "--trace 4bf92f3577b34da6a3ce929d0e0e4736 --limit 20"},
     {"events show", "42"},
     {"report", "--since 24h"},
@@ -382,6 +384,16 @@ CLI::Option* AddId(CLI::App& command, const std::string& name, std::uint64_t& id
           name, [&id](const std::string& text) { id = ParseRowId(text).value_or(0); }, help)
       ->check(objection)
       ->type_name("ID");
+}
+
+CLI::Option* AddServedId(CLI::App& command, const std::string& name, std::string& id,
+                         const std::string& help) {
+  const auto objection = [](const std::string& text) {
+    return ParseRowId(text) || SplitLedgerId(text)
+               ? std::string()
+               : "'" + text + "' is not an id such as 17, 42.17 or, at a console, eu:42.17";
+  };
+  return command.add_option(name, id, help)->check(objection)->type_name("ID");
 }
 
 void FinishCommands(CLI::App& app) {

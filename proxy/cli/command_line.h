@@ -31,6 +31,9 @@ std::string CheckDuration(const std::string& text);
 // An option, or an argument, that takes an id such as 17 or 42.17, which outlives the command.
 CLI::Option* AddId(CLI::App& command, const std::string& name, std::uint64_t& id,
                    const std::string& help);
+// The same for a running process, or a console, which names a ledger before it: eu:42.17.
+CLI::Option* AddServedId(CLI::App& command, const std::string& name, std::string& id,
+                         const std::string& help);
 
 struct ExitCodeFact {
   int code;

@@ -219,7 +219,11 @@ std::string BodyOf(const FlowOrderArguments& order) {
     json.Text("reason", order.reason);
     json.TextIfAny("by", order.by);
     if (order.verb != "resolve") return;
-    json.Raw("step", RowIdJson(order.step));
+    if (const auto step = ParseRowId(order.step)) {
+      json.Raw("step", RowIdJson(*step));
+    } else {
+      json.Text("step", order.step);
+    }
     json.Text("as", order.as);
     json.TextIfAny("external_ref", order.external_ref);
   });
@@ -234,7 +238,7 @@ std::string WhichOf(const FlowQuery& query) {
 }
 
 std::string FlowsTarget(const FlowQuery& query, const std::string& after, std::uint64_t limit) {
-  std::string target = admin_paths::kFlows + ("?after=" + after) +
+  std::string target = admin_paths::kFlows + ("?after=" + PercentEncode(after)) +
                        "&limit=" + std::to_string(std::min(limit, kAdminPageMax));
   if (query.parked) target += "&phase=NEEDS_HUMAN&stopped=false";
   if (query.stopped) target += "&stopped=true";

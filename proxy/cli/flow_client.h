@@ -26,7 +26,7 @@ struct FlowOrderArguments {
   std::string reason;            // may be empty for retry only
   std::string by;                // who; may be empty
   std::string as, external_ref;  // of resolve
-  std::uint64_t step = 0;
+  std::string step = "0";
   bool preview = false, yes = false;  // of undo
   FlowQuery stopped;                  // of close
 };

@@ -75,7 +75,7 @@ void AddFlows(CLI::App& app, const ApiClient& client,
   undo->add_flag("--preview", args->order.preview, "Print the exact requests, send nothing");
   undo->add_flag("--yes", args->order.yes, "Send them");
   CLI::App* resolve = order("resolve", "Say what became of a step of a parked flow");
-  AddId(*resolve, "--step", args->order.step, "The step's number, as `flows show` prints it")
+  AddServedId(*resolve, "--step", args->order.step, "The step's number, as `flows show` prints it")
       ->required();
   resolve
       ->add_option("--as", args->order.as,

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "filters/ledger/model/event.h"
-#include "filters/ledger/model/row_id.h"
 #include "proxy/admin/access/admin_paths.h"
 #include "proxy/base/json/json_object.h"
 #include "proxy/base/watch_limits.h"
@@ -50,7 +49,7 @@ std::string PageTarget(const OperationQuery& query, std::uint64_t left, const st
   if (IsWaiting(query)) target += "&observed=false";
   if (!query.tool.empty()) target += "&tool=" + PercentEncode(query.tool);
   if (!query.pod.empty()) target += "&pod=" + PercentEncode(query.pod);
-  if (!before.empty()) target += "&before=" + before;
+  if (!before.empty()) target += "&before=" + PercentEncode(before);
   return target;
 }
 
@@ -98,16 +97,16 @@ int ShowOperation(const ApiClient& client, const std::string& id, std::ostream& 
   const auto event = ParseJson(*text);
   const std::string operation = event ? Printable(*event, "operation") : std::string();
   if (operation.empty()) return Fail(err, id + " is the number of no operation's event");
-  std::uint64_t last = 0;
+  std::string last;
   for (std::string after = "0"; !after.empty();) {
-    const auto events =
-        Call(client, "GET", admin_paths::kEvents + ("?operation=" + operation + "&after=" + after));
+    const auto events = Call(client, "GET",
+                             admin_paths::kEvents + ("?operation=" + PercentEncode(operation) +
+                                                     "&after=" + PercentEncode(after)));
     if (!events) return Fail(err, events.error());
     const auto page = ParseJson(*events);
     const Json* const rows = page ? page->Find("events") : nullptr;
     if (rows == nullptr) return Fail(err, kNotUnderstood);
-    if (!rows->items.empty())
-      last = ParseRowId(Printable(rows->items.back(), "event_id")).value_or(0);
+    if (!rows->items.empty()) last = Printable(rows->items.back(), "event_id");
     after = Printable(*page, "next");
   }
   return ShowEvent(client, last, out, err);

@@ -282,7 +282,7 @@ def test_each_command_has_an_example_that_names_its_own_options(script):
 
 # Whatever shows rows or facts to people shows them to programs too.
 NOT_TABLES = {
-    "run", "steward", "inject", "operators token", "operators check", "ledger new-key",
+    "run", "steward", "console", "inject", "operators token", "operators check", "ledger new-key",
     "ledger export",
     "ledger migrate", "ledger grant", "ledger import",
     "policy suggest", "policy test", "policy schema", "policy import mcp", "policy import openapi",

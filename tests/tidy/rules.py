@@ -43,7 +43,7 @@ HEADER_HOMES = [
     (r"boost/(asio|beast)", r"proxy/net/|tests/",
      "use Task, Executor and Timer of proxy/base, or put the I/O into proxy/net"),
     (r"yaml-cpp/", r"policy/|tests/", "take a Policy"),
-    (r"CLI/", r"proxy/main\.cpp|proxy/(cli|doctor|telemetry|drill|inject|suggest)/",
+    (r"CLI/", r"proxy/main\.cpp|proxy/(cli|console|doctor|telemetry|drill|inject|suggest)/",
      "take a parsed value"),
     (r"prometheus/", r"proxy/(telemetry|inject)/|tests/",
      "count through the interface of proxy/base"),
@@ -84,7 +84,7 @@ BANNED_CODE = [
     (r"\brandom_device\b|(?<![\w.>:])(s?rand|drand48)\s*\(|\bgetrandom\b",
      r"proxy/base/random\.", "take a Random"),
     (r"\bstd::(jthread|async|thread\b(?!::))",
-      r"filters/ledger/|proxy/(net|admin|telemetry|traffic)/|proxy/base/thread_pool\.|"
+      r"filters/ledger/|proxy/(net|admin|console|telemetry|traffic)/|proxy/base/thread_pool\.|"
       r"tests/|bench/",
      "post to an Executor"),
     # Scratch memory of pure functions, and memory that frames left: no result shows it. Asio hands

@@ -193,6 +193,7 @@ void AccessControl::Complete(const HttpPeer& peer, Operator& who) {
 }
 
 AccessControl::Judged AccessControl::JudgeBearer(std::string_view token) const {
+  if (parts_.judge) return parts_.judge(token);
   const auto book = parts_.desk.Current();
   if (!parts_.admin_token.empty() && ConstantTimeEqual(token, parts_.admin_token)) {
     Operator who{std::string(kSharedOperator), {}, {}, Operator::How::kAdminToken};
@@ -207,7 +208,7 @@ AccessControl::Judged AccessControl::JudgeBearer(std::string_view token) const {
 }
 
 bool AccessControl::KnowsNobody(const OperatorDirectory& book) const {
-  return parts_.admin_token.empty() && book.tokens.empty() && !book.jwt &&
+  return !parts_.judge && parts_.admin_token.empty() && book.tokens.empty() && !book.jwt &&
          book.certificates.empty();
 }
 
@@ -243,7 +244,7 @@ std::expected<AccessControl::Visit, HttpResponse> AccessControl::ByBearer(std::s
   auto who = is_bearer ? JudgeBearer(token)
                        : std::unexpected(Refusal{401, "use Authorization: Bearer TOKEN"});
   if (!who) return std::unexpected(Failed(who.error(), peer));
-  return Visit{nullptr, std::move(*who), {}, {}, {}, {}};
+  return Visit{nullptr, std::move(*who), {}, {}, {}, {}, std::string(token)};
 }
 
 bool AccessControl::ByCookie(const HttpRequest& request, const HttpPeer& peer, Visit& visit) {
@@ -261,6 +262,7 @@ bool AccessControl::ByCookie(const HttpRequest& request, const HttpPeer& peer, V
         continue;
       }
       visit.who = std::move(*who);
+      visit.credential = session->credential;
     }
     visit.cookie = cookie;
     visit.csrf = session->csrf;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <expected>
+#include <functional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -23,12 +24,20 @@ inline constexpr std::string_view kCsrfField = "X-Recourse-CSRF";
 // One thread, that of the admin port. Blocks for an issuer's keys, see UrlKeys.
 class AccessControl {
  public:
+  // The status of the answer with its detail.
+  struct Refusal {
+    int status = 401;
+    std::string detail;
+  };
+  using Judged = std::expected<Operator, Refusal>;
   struct Parts {
     const OperatorStore& desk;
     const Clock& clock;
     Random& random;
     std::string admin_token;         // of --admin-token-file; empty: there is none
     std::vector<std::string> hosts;  // of --admin-host
+    // Set: others know whose a token is, and nobody is known here.
+    std::function<Judged(std::string_view token)> judge = {};
   };
   explicit AccessControl(Parts parts)
       : parts_(std::move(parts)), gate_(parts_.clock), sessions_(parts_.clock, parts_.random) {}
@@ -39,6 +48,7 @@ class AccessControl {
     Operator who;                  // without a name where the endpoint needs nobody
     std::string_view path, query;  // of the request's target
     std::string cookie, csrf;      // of the session that it came by; empty: by none
+    std::string credential{};      // the token that was shown, here or for the session
   };
   // Else the answer: 400, 401, 403, 404, 405, 421, 429 or 503, each with what to do.
   std::expected<Visit, HttpResponse> Admit(const HttpRequest& request, const HttpPeer& peer);
@@ -50,13 +60,6 @@ class AccessControl {
   static void Record(const Visit& visit, const HttpPeer& peer, int status);
 
  private:
-  // The status of the answer with its detail.
-  struct Refusal {
-    int status = 401;
-    std::string detail;
-  };
-  using Judged = std::expected<Operator, Refusal>;
-
   std::expected<Visit, HttpResponse> Identify(const HttpRequest& request, const HttpPeer& peer);
   // What else is known of who comes over that connection.
   void Complete(const HttpPeer& peer, Operator& who);

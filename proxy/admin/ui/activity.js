@@ -6,7 +6,7 @@ import { counted, eventBadge, flowBadge, lastedText, short, time, zoneText } fro
 import { compareRows, idFrom, placeFrom } from "/ui/ids.js";
 import { shortcut } from "/ui/keys.js";
 import { emptyBox, pageHead, pasteBox, problemBox } from "/ui/parts.js";
-import { podChoice } from "/ui/pods.js";
+import { originOf, podChoice } from "/ui/pods.js";
 import { listen } from "/ui/stream.js";
 import { foreign } from "/ui/text.js";
 import { VirtualList } from "/ui/virtual_list.js";
@@ -82,8 +82,8 @@ function operationCells(event) {
 }
 
 function podCell(row) {
-  return row.pod === undefined ? null : h("span", { role: "gridcell", class: "c-pod" },
-    foreign(row.pod));
+  return originOf(row) === "" ? null : h("span", { role: "gridcell", class: "c-pod" },
+    foreign(originOf(row)));
 }
 
 function flowCells(flow) {
@@ -269,7 +269,7 @@ function columnHeads(names) {
 
 // Rows of a ledger of one process name none.
 function showPods(list) {
-  list.frame.parentElement?.classList.toggle("with-pods", list.rows[0]?.pod !== undefined);
+  list.frame.parentElement?.classList.toggle("with-pods", list.rows.some((row) => originOf(row)));
 }
 
 const isFiltered = (filter) => Object.values(filter).some(Boolean);

@@ -1,8 +1,9 @@
 // Calls of the admin API with the session's cookie. The page itself holds no credential.
 
-import { placeFrom } from "/ui/ids.js";
+import { ledgerOf, placeFrom } from "/ui/ids.js";
 
 let session = null;
+let chosen = "";  // ledger of a console that is looked at; "": all
 const watchers = new Set();
 
 export class ApiError extends Error {
@@ -17,8 +18,27 @@ export function currentSession() {
   return session;
 }
 
-export function can(role) {
-  return session?.roles?.includes(role) ?? false;
+// What `id` names may be of a ledger where the operator has other roles.
+export function can(role, id = "") {
+  const ledger = session?.ledgers?.find((one) => one.name === ledgerOf(id));
+  return (ledger ?? session)?.roles?.includes(role) ?? false;
+}
+
+// The ledgers of a console; undefined: this page is of one.
+export function ledgers() {
+  return session?.ledgers;
+}
+export function chosenLedger() {
+  return chosen;
+}
+export function chooseLedger(name) {
+  chosen = name;
+}
+
+// An id names its ledger by itself.
+function ofLedger(path) {
+  if (!chosen || path === "/session" || /[/=][a-z][a-z0-9-]*(:|%3A)\d/i.test(path)) return path;
+  return `${path}${path.includes("?") ? "&" : "?"}ledger=${chosen}`;
 }
 
 // Called with the session, or null when there is none any more.
@@ -47,7 +67,7 @@ async function send(method, path, { body, headers } = {}) {
   if (method !== "GET" && session?.csrf) fields["X-Recourse-CSRF"] = session.csrf;
   let answer;
   try {
-    answer = await fetch(path, {
+    answer = await fetch(ofLedger(path), {
       method,
       headers: fields,
       body: body === undefined ? undefined : JSON.stringify(body),

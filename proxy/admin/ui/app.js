@@ -1,10 +1,12 @@
 // The shell: who is logged in, which page is shown, the navigation around it.
 
-import { ApiError, can, currentSession, get, logOut, onSession, resume } from "/ui/api.js";
+import { ApiError, can, chooseLedger, chosenLedger, currentSession, get, ledgers, logOut,
+  onSession, resume } from "/ui/api.js";
 import { h, icon, replace, tell } from "/ui/dom.js";
 import { dateText, short } from "/ui/format.js";
 import { pieces } from "/ui/text.js";
 import { showShortcuts, shortcut } from "/ui/keys.js";
+import { awayBox, ledgerChoice } from "/ui/ledgers.js";
 import { loginPage } from "/ui/login.js";
 import { problemBox } from "/ui/parts.js";
 import { listen, start, stop, streamState } from "/ui/stream.js";
@@ -87,6 +89,10 @@ function liveMark() {
 // What is looked at: a page of another process, mode or policy looks the same.
 const process = h("p", { class: "process small" });
 function showProcess(status) {
+  if (!status.policy) {
+    replace(process, h("span", {}, `${location.host} · ${status.version}`));
+    return;
+  }
   const version = status.policy.version;
   replace(process,
     h("b", { class: `mode ${status.mode}`, title: status.mode === "observe"
@@ -101,6 +107,7 @@ function showProcess(status) {
 function buildShell(session) {
   const main = h("main", { id: "main", tabindex: "-1" });
   const [live, close] = liveMark();
+  const [away, endAway] = ledgers() ? awayBox() : [null, () => {}];
   const groups = session.groups?.length ? ` · ${session.groups.join(", ")}` : "";
   const element = h("div", { class: "shell" },
     h("a", { class: "skip", href: "#main",
@@ -110,6 +117,12 @@ function buildShell(session) {
         h("img", { src: "/ui/icon.svg", alt: "", width: "26", height: "26" }), "Recourse"),
       navigation(),
       h("div", { class: "side-end" },
+        ledgers() && ledgerChoice(chosenLedger(), (name) => {
+          chooseLedger(name);
+          stop();
+          start();
+          showPage();
+        }),
         process,
         live,
         h("div", { class: "who" },
@@ -123,7 +136,7 @@ function buildShell(session) {
           h("button", { type: "button", class: "plain", title: "Log out",
             "aria-label": "Log out", onclick: () => logOut().catch(() => {}) }, icon("leave"))))),
     main);
-  return { element, main, close };
+  return { element, main, away, close: () => { close(); endAway(); } };
 }
 
 function showPage() {
@@ -141,7 +154,7 @@ function showPage() {
     page = { element: problemBox(problem), title: "Not shown" };
   }
   document.title = `${page.title} · Recourse`;
-  replace(shell.main, page.element);
+  replace(shell.main, shell.away, page.element);
   shell.main.scrollTop = 0;
   // The next Tab leads into the page, not through the navigation again.
   shell.main.focus({ preventScroll: true });

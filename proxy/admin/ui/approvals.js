@@ -8,7 +8,7 @@ import { badge, countdownText, counted, date, facts } from "/ui/format.js";
 import { compareIds, idFrom } from "/ui/ids.js";
 import { shortcut } from "/ui/keys.js";
 import { emptyBox, loadedPage, pageHead, pasteBox, requestBox } from "/ui/parts.js";
-import { podFilter } from "/ui/pods.js";
+import { originOf, podFilter } from "/ui/pods.js";
 import { listen, streamState } from "/ui/stream.js";
 import { bytesOf, compact, foreign, fromEdit, marksIn, sizeText, spaced,
   toEdit } from "/ui/text.js";
@@ -96,7 +96,7 @@ function inboxRow(approval) {
     h("p", { class: "muted small" }, "asked by ", foreign(approval.caller), " at ",
       date(approval.asked), approval.body_bytes !== undefined
         ? ` · body ${sizeText(approval.body_bytes)}` : "",
-      approval.pod && [" · pod ", foreign(approval.pod)],
+      originOf(approval) && [" · pod ", foreign(originOf(approval))],
       approval.why ? [" · ", foreign(approval.why)] : "")));
 }
 
@@ -224,7 +224,7 @@ function earlierCard(approval) {
 const readable = (body) => spaced(body) ?? body;
 
 function decideBar(approval, reload) {
-  if (!can("approve")) {
+  if (!can("approve", approval.operation)) {
     return h("p", { class: "muted" }, "Deciding takes the role approve, which you do not have.");
   }
   const decide = async (verb, body, done) => {

@@ -4,7 +4,7 @@ import { get, query } from "/ui/api.js";
 import { h, icon } from "/ui/dom.js";
 import { counted, date, spanText } from "/ui/format.js";
 import { emptyBox, loadedPage, pageHead, saidBox } from "/ui/parts.js";
-import { podFilter } from "/ui/pods.js";
+import { originOf, podFilter } from "/ui/pods.js";
 import { bulkActions, flowActions, stepActions } from "/ui/repair.js";
 import { listen } from "/ui/stream.js";
 import { foreign } from "/ui/text.js";
@@ -98,7 +98,7 @@ function drawCard(flow, reload) {
     h("p", { class: "muted small" }, `${counted(flow.step_count, "step")}, ` +
       `${flow.undone_count} undone · caller `, foreign(flow.caller), " · flow ",
     h("span", { class: "mono" }, foreign(flow.flow)),
-    flow.pod && [" · pod ", foreign(flow.pod)]),
+    originOf(flow) && [" · pod ", foreign(originOf(flow))]),
     left.length > 0 && h("ul", { class: "left-steps" }, left.map((step) => h("li", {},
       h("div", {}, h("b", {}, foreign(step.tool)), " ",
         h("span", { class: "mono muted" }, foreign(`${step.method} ${step.path}`)),

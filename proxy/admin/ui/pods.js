@@ -19,6 +19,11 @@ export function podChoice(chosen, onchange) {
   return select;
 }
 
+// Where a row is from, in a list of several pods or ledgers.
+export function originOf(row) {
+  return [row.ledger, row.pod].filter(Boolean).join(" · ");
+}
+
 // For the head of a page whose address is `#/NAME?pod=POD`.
 export function podFilter(name, chosen) {
   const select = podChoice(chosen, () => {
@@ -38,7 +43,7 @@ export function podsCard(streams) {
         h("thead", {}, h("tr", {}, heads.map((head) => h("th", { scope: "col" }, head)))),
         h("tbody", {}, streams.map((one) => h("tr", {},
           h("td", { class: "number" }, one.stream),
-          h("td", {}, foreign(one.pod)),
+          h("td", {}, foreign(originOf(one))),
           h("td", {}, one.state),
           h("td", {}, one.mode ?? ""),
           h("td", { class: "mono" }, one.policy ?? ""),

@@ -1,9 +1,10 @@
 // News of the ledger, as the server tells them. A tab that nobody sees gives its place back.
 
-import { currentSession, get } from "/ui/api.js";
+import { currentSession, get, getLines, ledgers, query } from "/ui/api.js";
 
 const HIDDEN_FOR = 20_000;
 const RETRY_MOST = 15_000;
+const LOOK_EVERY = 1_500;  // at a console
 
 let source = null;
 let last = null;  // place up to which everything was told
@@ -45,10 +46,40 @@ async function tryAgain() {
   if (currentSession()) open();
 }
 
+// A console has no stream: it is asked for what came since, in all of its ledgers.
+async function look() {
+  const mine = source;
+  let wait = LOOK_EVERY;
+  try {
+    const isFirst = last === null;
+    const rows = await getLines(`/events${query({ flows: "true", follow: last ?? "now",
+      limit: 1000 })}`);
+    if (source !== mine) return;
+    const tail = rows.pop();
+    last = tail.next ?? last;
+    become("live");
+    if (isFirst || tail.gap) tell({ kind: "gap" });
+    for (const event of rows) tell({ kind: event.kind === "flow" ? "flow" : "event", event });
+    tell({ kind: "ledgers", ledgers: tail.ledgers });
+    if (tail.more) wait = 0;
+  } catch {
+    if (source !== mine) return;
+    become("waiting");
+    wait = RETRY_MOST / 3;
+    await get("/session").catch(() => {});
+  }
+  if (source === mine) timer = setTimeout(look, wait);
+}
+
 function open() {
   clearTimeout(timer);
   if (source) return;
   become("connecting");
+  if (ledgers()) {
+    source = { close() {} };
+    look();
+    return;
+  }
   source = new EventSource(last === null ? "/stream"
     : `/stream?after=${encodeURIComponent(last)}`);
   source.addEventListener("hello", (message) => {

@@ -4,7 +4,7 @@ import { get, query } from "/ui/api.js";
 import { h } from "/ui/dom.js";
 import { counted, date, spanText } from "/ui/format.js";
 import { emptyBox, loadedPage, pageHead } from "/ui/parts.js";
-import { podFilter } from "/ui/pods.js";
+import { originOf, podFilter } from "/ui/pods.js";
 import { settleActions } from "/ui/repair.js";
 import { listen } from "/ui/stream.js";
 import { foreign } from "/ui/text.js";
@@ -16,7 +16,7 @@ async function load(pod) {
   const [{ tools }, { ledger, streams }] =
     await Promise.all([get("/policy/tools"), get("/status")]);
   const probed = tools.filter((tool) => tool.rules.some(([name]) => name === "settle"))
-    .map((tool) => tool.name);
+    .map((tool) => `${tool.ledger ?? ""} ${tool.name}`);
   const found = [];
   let before = null;
   const most = streams ? SHOWN_MOST : Math.min(SHOWN_MOST, ledger.uncertain);
@@ -42,12 +42,13 @@ export function unknownPage({ values }) {
           "until a probe, its backend or you say what became of it.");
       }
       const reload = () => page.reload();
+      const isProbed = (one) => probed.includes(`${one.ledger ?? ""} ${one.tool}`);
       return [
         group("Nothing but you will settle these", "Their tools have no `settle`: look in the " +
-          "backend, then say what you found.", found.filter((one) => !probed.includes(one.tool)),
+          "backend, then say what you found.", found.filter((one) => !isProbed(one)),
         reload),
         group("A probe asks about these", "It goes on by itself; you may know sooner.",
-          found.filter((one) => probed.includes(one.tool)), reload),
+          found.filter(isProbed), reload),
         isMore && h("p", { class: "muted" }, "There are more; settle some of these first."),
       ];
     },
@@ -70,6 +71,6 @@ function group(title, says, operations, reload) {
         h("p", { class: "muted small" }, date(one.time), " · ",
           spanText(Date.now() - Date.parse(one.time)), " ago · ", one.cause.replaceAll("_", " "),
           one.detail ? [" · ", foreign(one.detail)] : "",
-          one.pod && [" · pod ", foreign(one.pod)])),
+          originOf(one) && [" · pod ", foreign(originOf(one))])),
       settleActions(one.operation, reload)))));
 }

@@ -1,0 +1,50 @@
+// One answer of a console made of those of its ledgers. Pure.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "proxy/base/json/json.h"
+#include "proxy/base/json/json_object.h"
+#include "proxy/console/ledger_ids.h"
+
+namespace recourse {
+
+// How a ledger is for whoever asks: `up`, `away`, or `refused` where they may not.
+struct RemoteState {
+  std::string_view name, state;
+  std::string why{};
+  std::string who{};                 // they are there
+  std::vector<std::string> roles{};  // and have
+};
+void WriteLedgers(JsonObject& json, std::span<const RemoteState> states);
+
+struct LedgerAnswer {
+  std::string_view ledger;
+  Json json;                 // a page, or the last line of some
+  std::vector<Json> rows{};  // before that line
+};
+
+// A list of the admin API: its member of the page, and that of a row by which it is in order.
+struct ListForm {
+  std::string_view path, list, time;
+  bool is_newest_first = false;
+};
+// Null: it is none that is merged.
+const ListForm* ListFormOf(std::string_view path);
+
+// Rows of all, each with its `ledger`. Pages of several ledgers need not reach equally far back.
+std::string MergedPage(const ListForm& form, std::span<const LedgerAnswer> answers,
+                       std::span<const RemoteState> states);
+// The same as lines. `kept`: places of those that did not answer, who go on from there.
+std::string MergedLines(const ListForm& form, std::span<const LedgerAnswer> answers,
+                        std::span<const RemoteState> states, const LedgerCursors& kept);
+// Lists that both have, one after the other, each item with its `ledger`.
+std::string MergedLists(std::span<const LedgerAnswer> answers, std::span<const RemoteState> states);
+// Of GET /status: how much waits, and how each ledger's process is.
+std::string MergedStatus(std::span<const LedgerAnswer> answers,
+                         std::span<const RemoteState> states);
+
+}  // namespace recourse
