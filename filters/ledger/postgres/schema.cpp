@@ -152,7 +152,8 @@ ALTER TABLE intent ADD COLUMN IF NOT EXISTS grp text NOT NULL DEFAULT '';
 CREATE TABLE IF NOT EXISTS secret (
   grp text PRIMARY KEY,
   is_shared boolean NOT NULL);
--- Which group has accepted that the ledger was restored, if that is later than it was.
+-- Since version 5: which group has accepted that the ledger was restored, if that is later than it
+-- was.
 ALTER TABLE secret ADD COLUMN IF NOT EXISTS accepted_at timestamptz;
 )sql";
 
@@ -276,11 +277,12 @@ std::expected<void, std::string> MigratePgSchema(PgConnection& connection) {
   static constexpr PgStatement kRow{
       "migrate_row",
       "INSERT INTO ledger (identity, schema_version, min_writer) "
-      "VALUES ($1::bytea, $2::bigint::int, 4) ON CONFLICT (one) DO UPDATE "
+      "VALUES ($1::bytea, $2::bigint::int, $3::bigint::int) ON CONFLICT (one) DO UPDATE "
       "SET schema_version = greatest(ledger.schema_version, excluded.schema_version), "
       "min_writer = greatest(ledger.min_writer, excluded.min_writer)"};
   static constexpr PgStatement kCommit{"commit", "COMMIT"};
-  connection.Queue(kRow, PgArguments().Bytes(AsView(identity)).Int(kPgSchemaVersion));
+  connection.Queue(
+      kRow, PgArguments().Bytes(AsView(identity)).Int(kPgSchemaVersion).Int(kPgOldestWriter));
   connection.Queue(kCommit);
   if (auto done = connection.Run(); !done) return MigrationFailed(connection, done.error());
   return {};

@@ -16,7 +16,9 @@
 
 namespace recourse {
 
-inline constexpr int kPgSchemaVersion = 4;
+// Raised with whatever a statement of ours needs, a column too. Those of the oldest version that
+// may write are what an older recourse goes on with meanwhile.
+inline constexpr int kPgSchemaVersion = 5, kPgOldestWriter = 4;
 
 // Stored as numbers: never renumber.
 enum class StreamState : std::uint8_t {
