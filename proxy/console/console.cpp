@@ -11,6 +11,7 @@
 #include "proxy/admin/api/query_params.h"
 #include "proxy/admin/ui/ui_files.h"
 #include "proxy/base/http/own_port.h"
+#include "proxy/console/console_openapi.h"
 
 namespace recourse {
 namespace {
@@ -99,6 +100,7 @@ Console::Console(RemoteLedgers ledgers, std::vector<std::string> hosts, const Cl
                  Random& random)
     : ledgers_(std::move(ledgers)),
       desk_(ledgers_, clock),
+      api_(ConsoleOpenApi(OpenApiDocument(), kNotServed)),
       nobody_({}, clock),
       door_({.desk = nobody_,
              .clock = clock,
@@ -131,7 +133,7 @@ ServedAnswer Console::Do(const Visit& visit, const HttpRequest& request, const H
     if (!why.empty()) return Problem(400, "Unknown parameter", std::move(why));
   }
   if (at == kPortPath) return PortAnswer(kAdminPort);
-  if (at == admin_paths::kOpenApi) return ServeFile(request, {at, OpenApiDocument()});
+  if (at == admin_paths::kOpenApi) return ServeFile(request, {at, api_});
   if (visit.endpoint->need == Endpoint::Need::kNobody) return ServeUiFile(request, visit.path);
   if (at == admin_paths::kSession) return Session(visit, request, peer);
   if (std::ranges::find(kNotServed, at) != kNotServed.end()) {

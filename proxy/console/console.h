@@ -4,6 +4,8 @@
 #pragma once
 
 #include <expected>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -55,6 +57,7 @@ class Console {
 
   const RemoteLedgers ledgers_;
   RemoteDesk desk_;
+  const std::string api_;  // its description
   OperatorStore nobody_;
   AccessControl door_;
 };

@@ -17,7 +17,7 @@ constexpr std::array<ListForm, 4> kLists = {{
     {admin_paths::kFlows, "flows", "began"},
     {admin_paths::kOperations, "operations", "time", true},
 }};
-constexpr std::array<std::string_view, 3> kCursors = {"next", "older", "newer"};
+constexpr std::array<std::string_view, 4> kCursors = {"last", "newer", "next", "older"};
 
 struct MergedRow {
   std::string time, text;

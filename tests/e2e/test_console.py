@@ -1,6 +1,8 @@
 """One console over the ledgers of several databases: it shows all of them, takes decisions to the
 right one, and goes on while one is away."""
 
+import contextlib
+import http.client
 import json
 import re
 
@@ -8,8 +10,9 @@ import pytest
 
 from support.approvals import token_of
 from support.desk import LIST, Approver
+from support.openapi import Described
 from support.postgres import Postgres
-from support.recourse import BINARY, ROOT, Recourse, run_cli
+from support.recourse import BINARY, ROOT, WAIT_MAX, Recourse, run_cli
 from support.waiting import wait_until
 from test_fleet import Pods, write
 
@@ -214,6 +217,40 @@ def test_a_ledger_that_is_away_hides_no_other_and_comes_back(console, ledgers, s
     paths = set()
     wait_until(both)
     assert len(seen) == len(set(seen)), "each row is told once"
+
+
+class Told:
+    """A console as support.openapi asks it."""
+
+    def __init__(self, console):
+        self.console = console
+
+    def ask(self, method, target, token=None, fields=None, content=None):
+        connection = http.client.HTTPConnection("127.0.0.1", self.console.ports["admin"],
+                                                timeout=WAIT_MAX)
+        with contextlib.closing(connection):
+            shown = {"Authorization": f"Bearer {token}"} if token else {}
+            connection.request(method, target, content, {**(fields or {}), **shown})
+            answer = connection.getresponse()
+            return answer.status, answer.headers, answer.read().decode()
+
+
+def test_every_answer_is_as_the_description_says(console, ledgers, token):
+    for name, pod in ledgers.items():
+        write(pod, f"/orders/{token}", f"{token}{name}")
+        call = f"{name}:{asked(pod, token)}"
+    described = Described(Told(console), token_of("ann"))
+    for target in ("/operations", "/operations?limit=2", "/events?limit=4", "/flows?all=true",
+                   "/approvals", "/approvals?limit=2", "/status", "/session", "/policy/tools",
+                   "/events?follow=now", f"/approvals/{call}", "/status?ledger=eu",
+                   "/report?ledger=us", "/ledger?ledger=us"):
+        described.ask("GET", target, 200)
+    described.ask("POST", f"/approvals/{call}/reject", 200, {"reason": "no"},
+                  {"Content-Type": "application/json"})
+    described.ask("GET", "/report", 400)
+    paths = described.document["paths"]
+    assert "/stream" not in paths and "/ledger/rows" not in paths
+    assert "ledger" in [one["name"] for one in paths["/operations"]["get"]["parameters"]]
 
 
 def test_ids_are_those_of_the_description(console):
