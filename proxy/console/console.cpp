@@ -211,13 +211,14 @@ std::expected<void, HttpResponse> Console::NameLedger(Order& order) const {
     if (const auto split = SplitLedgerId(place)) name(split->ledger);
   }
   for (auto& [parameter, value] : order.query) {
-    if (!IsIdParameter(parameter)) continue;
+    const bool is_id = IsIdParameter(parameter);
+    if (!is_id && parameter != "follow") continue;
     const std::string text = value;
     if (const auto split = SplitLedgerId(text)) {
       name(split->ledger);
       value = split->id;
     } else {
-      is_bare = is_bare || (value != "0" && !ParseLedgerCursors(value));
+      is_bare = is_bare || (is_id && value != "0" && !ParseLedgerCursors(value));
     }
   }
   const auto body = LedgerOfBody(order.request.body);
@@ -298,12 +299,14 @@ Console::Asked Console::AskAll(
 
 HttpResponse Console::List(const Order& order, const ListForm& form) {
   LedgerCursors follows;
-  bool has_follow = false, has_lines = false;
+  bool has_follow = false, goes_on = false, has_lines = false;
   for (const auto& [name, value] : order.query) {
     has_lines = has_lines || name == "lines";
     if (name != "follow") continue;
     has_follow = true;
-    if (const auto given = ParseLedgerCursors(value)) follows = *given;
+    const auto given = ParseLedgerCursors(value);
+    goes_on = given.has_value();
+    if (given) follows = *given;
   }
   Asked asked = AskAll(order, [&](std::string_view ledger) -> std::optional<Pairs> {
     Pairs own = order.query;
@@ -325,11 +328,15 @@ HttpResponse Console::List(const Order& order, const ListForm& form) {
   if (asked.answers.empty() && asked.refusal) return std::move(*asked.refusal);
   if (!has_lines && !has_follow) return JsonAnswer(MergedPage(form, asked.answers, asked.states));
   if (!has_follow) follows.clear();
-  for (const LedgerAnswer& answer : asked.answers) follows.erase(std::string(answer.ledger));
+  bool has_gap = false;
+  for (const LedgerAnswer& answer : asked.answers) {
+    const bool was_away = follows.erase(std::string(answer.ledger)) == 0;
+    has_gap = has_gap || (goes_on && was_away);  // nobody knows what came before now
+  }
   return {200,
           "OK",
           {{"Content-Type", "application/x-ndjson"}},
-          MergedLines(form, asked.answers, asked.states, follows)};
+          MergedLines(form, asked.answers, asked.states, {follows, has_gap})};
 }
 
 // By its flow id, which agents choose: more than one ledger may know it.

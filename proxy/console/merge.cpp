@@ -126,7 +126,7 @@ std::string MergedPage(const ListForm& form, std::span<const LedgerAnswer> answe
 }
 
 std::string MergedLines(const ListForm& form, std::span<const LedgerAnswer> answers,
-                        std::span<const RemoteState> states, const LedgerCursors& kept) {
+                        std::span<const RemoteState> states, const FollowState& follow) {
   std::vector<MergedRow> rows;
   for (const LedgerAnswer& answer : answers) {
     for (const Json& row : answer.rows) rows.push_back(RowOf(row, form.time, answer.ledger));
@@ -135,11 +135,11 @@ std::string MergedLines(const ListForm& form, std::span<const LedgerAnswer> answ
   std::string lines;
   for (const MergedRow& row : rows) lines += row.text + "\n";
   lines += ObjectText([&](JsonObject& json) {
-    WriteCursors(json, answers, kept);
+    WriteCursors(json, answers, follow.kept);
     for (const std::string_view name : {"more", "gap"}) {
       const bool is_so = std::ranges::any_of(
           answers, [&](const LedgerAnswer& one) { return ScalarText(one.json, name) == "true"; });
-      if (is_so) json.Bool(name, true);
+      if (is_so || (name == "gap" && follow.has_gap)) json.Bool(name, true);
     }
     WriteLedgers(json, states);
   });

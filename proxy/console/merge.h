@@ -38,9 +38,14 @@ const ListForm* ListFormOf(std::string_view path);
 // Rows of all, each with its `ledger`. Pages of several ledgers need not reach equally far back.
 std::string MergedPage(const ListForm& form, std::span<const LedgerAnswer> answers,
                        std::span<const RemoteState> states);
-// The same as lines. `kept`: places of those that did not answer, who go on from there.
+// Of what is followed.
+struct FollowState {
+  LedgerCursors kept{};  // places of those that did not answer, and go on from there
+  bool has_gap = false;  // something may have been missed
+};
+// The same as lines.
 std::string MergedLines(const ListForm& form, std::span<const LedgerAnswer> answers,
-                        std::span<const RemoteState> states, const LedgerCursors& kept);
+                        std::span<const RemoteState> states, const FollowState& follow);
 // Lists that both have, one after the other, each item with its `ledger`.
 std::string MergedLists(std::span<const LedgerAnswer> answers, std::span<const RemoteState> states);
 // Of GET /status: how much waits, and how each ledger's process is.

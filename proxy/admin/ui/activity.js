@@ -249,7 +249,7 @@ async function sayFirstCall(empty) {
     const tool = tools.find((one) => one.effect === "write" && one.patterns.length > 0 &&
       one.mcp_names.length === 0);
     const backend = backends.find((one) => one.name === tool?.backend);
-    if (!backend) return;
+    if (!backend || !port) return;
     const method = tool.methods.find((one) => /^[A-Z]+$/.test(one)) ?? "POST";
     const path = tool.patterns[0].replace(/\{[^}]*\}|\*+/g, "1");
     const host = backend.hosts[0] ?? new URL(backend.url).host;
