@@ -56,6 +56,18 @@ Json& MemberOrNew(Json& object, std::string_view name, Json::Kind kind) {
   return object.members.back().second;
 }
 
+// What stands in the lists of that object names its ledger.
+void AddToItems(Json& schemas, std::string_view schema) {
+  Json* const of = Member(schemas, schema);
+  Json* const properties = of != nullptr ? Member(*of, "properties") : nullptr;
+  if (properties == nullptr) return;
+  for (auto& [name, list] : properties->members) {
+    Json* const items = Member(list, "items");
+    Json* const members = items != nullptr ? Member(*items, "properties") : nullptr;
+    if (members != nullptr) members->members.push_back({"ledger", ValueOf(kLedger)});
+  }
+}
+
 void AddProperty(Json& schemas, std::string_view schema, std::string_view name,
                  std::string_view what) {
   Json* const of = Member(schemas, schema);
@@ -98,6 +110,7 @@ std::string ConsoleOpenApi(std::string_view document, std::span<const std::strin
   Json* const schemas = components != nullptr ? Member(*components, "schemas") : nullptr;
   if (schemas != nullptr) {
     if (Json* const id = Member(*schemas, "Id")) *id = ValueOf(kId);
+    AddToItems(*schemas, "PolicyTools");
     for (const std::string_view row : kRows) AddProperty(*schemas, row, "ledger", kLedger);
     for (const std::string_view page : kWithLedgers) {
       AddProperty(*schemas, page, "ledgers", kLedgers);

@@ -273,6 +273,8 @@ std::string Endpoint::pattern() const {
 }
 
 std::string Endpoint::UnknownParameter(std::string_view name) const {
+  // Who means another one must not be answered by this.
+  if (name == "ledger") return "'ledger' is for a console of several ledgers";
   std::string known;
   for (const Param& param : docs.params) {
     if (param.in != Param::In::kQuery) continue;

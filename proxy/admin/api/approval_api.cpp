@@ -171,7 +171,11 @@ HttpResponse ApprovalApi::List(std::string_view query) {
 
 std::expected<Event, HttpResponse> ApprovalApi::Find(std::uint64_t operation) {
   auto event = parts_.runner.Read(operation);
-  if (!event) return std::unexpected(NoSuch(operation));
+  if (!event) {
+    const auto found = parts_.ledger.Find(operation);
+    if (!found) return std::unexpected(NoLedger(found.error().detail()));
+    return std::unexpected(NoSuch(operation));
+  }
   if (!event->approval) return std::unexpected(NoSuch(operation));
   return std::move(*event);
 }
