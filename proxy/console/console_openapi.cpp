@@ -31,16 +31,16 @@ constexpr std::string_view kLedgers =
     R"("required": ["name", "state", "roles"], "additionalProperties": false}})";
 constexpr std::string_view kLastLine =
     R"({"type": "object", "properties": {}, "required": ["ledgers"]})";
-// GET /status over all of them.
-constexpr std::string_view kStatus =
-    R"({"anyOf": [{"$ref": "#/components/schemas/ProcessStatus"}, {"type": "object", )"
-    R"("description": "Of all ledgers: sums, and how each one's process is", )"
-    R"("required": ["version", "flows", "approvals_pending", "processes", "ledgers"]}]})";
+// What a process says of itself, or of its policy, over all of them.
+constexpr std::string_view kOfAll =
+    R"({"type": "object", "description": "Of all ledgers: sums, and lists one after the other", )"
+    R"("required": ["ledgers"]})";
+constexpr std::array<std::string_view, 2> kOfProcesses = {admin_paths::kStatus,
+                                                          admin_paths::kPolicyTools};
 constexpr std::array<std::string_view, 4> kRows = {"ApprovalFacts", "EventFacts", "FlowFacts",
                                                    "FlowMove"};
-constexpr std::array<std::string_view, 7> kWithLedgers = {
-    "ApprovalPage",  "EventLine",   "EventPage", "FlowPage",
-    "OperationPage", "PolicyTools", "Session"};
+constexpr std::array<std::string_view, 6> kWithLedgers = {
+    "ApprovalPage", "EventLine", "EventPage", "FlowPage", "OperationPage", "Session"};
 
 Json ValueOf(std::string_view text) { return ParseJson(text).value_or(Json()); }
 
@@ -54,18 +54,6 @@ Json& MemberOrNew(Json& object, std::string_view name, Json::Kind kind) {
   made.kind = kind;
   object.members.push_back({std::string(name), std::move(made)});
   return object.members.back().second;
-}
-
-// What stands in the lists of that object names its ledger.
-void AddToItems(Json& schemas, std::string_view schema) {
-  Json* const of = Member(schemas, schema);
-  Json* const properties = of != nullptr ? Member(*of, "properties") : nullptr;
-  if (properties == nullptr) return;
-  for (auto& [name, list] : properties->members) {
-    Json* const items = Member(list, "items");
-    Json* const members = items != nullptr ? Member(*items, "properties") : nullptr;
-    if (members != nullptr) members->members.push_back({"ledger", ValueOf(kLedger)});
-  }
 }
 
 void AddProperty(Json& schemas, std::string_view schema, std::string_view name,
@@ -94,11 +82,18 @@ void ChangePaths(Json& paths, std::span<const std::string_view> left_out) {
       MemberOrNew(operation, "parameters", Json::Kind::kArray).items.push_back(ValueOf(kParameter));
     }
   }
-  Json* at = Member(paths, admin_paths::kStatus);
-  for (const char* const name : {"get", "responses", "200", "content", "application/json"}) {
-    at = at != nullptr ? Member(*at, name) : nullptr;
+  for (const std::string_view path : kOfProcesses) {
+    Json* at = Member(paths, path);
+    for (const char* const name :
+         {"get", "responses", "200", "content", "application/json", "schema"}) {
+      at = at != nullptr ? Member(*at, name) : nullptr;
+    }
+    if (at == nullptr) continue;
+    Json either;
+    either.kind = Json::Kind::kObject;
+    MemberOrNew(either, "anyOf", Json::Kind::kArray).items = {*at, ValueOf(kOfAll)};
+    *at = std::move(either);
   }
-  if (at != nullptr) *Member(*at, "schema") = ValueOf(kStatus);
 }
 
 }  // namespace
@@ -110,7 +105,6 @@ std::string ConsoleOpenApi(std::string_view document, std::span<const std::strin
   Json* const schemas = components != nullptr ? Member(*components, "schemas") : nullptr;
   if (schemas != nullptr) {
     if (Json* const id = Member(*schemas, "Id")) *id = ValueOf(kId);
-    AddToItems(*schemas, "PolicyTools");
     for (const std::string_view row : kRows) AddProperty(*schemas, row, "ledger", kLedger);
     for (const std::string_view page : kWithLedgers) {
       AddProperty(*schemas, page, "ledgers", kLedgers);
