@@ -391,7 +391,7 @@ CLI::Option* AddServedId(CLI::App& command, const std::string& name, std::string
   const auto objection = [](const std::string& text) {
     return ParseRowId(text) || SplitLedgerId(text)
                ? std::string()
-               : "'" + text + "' is not an id such as 17, 42.17 or, at a console, eu:42.17";
+               : "'" + text + "' is not an id such as 17 or 42.17, or eu:42.17 at a console";
   };
   return command.add_option(name, id, help)->check(objection)->type_name("ID");
 }
