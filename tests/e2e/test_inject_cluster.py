@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from support.api_server import MUTATING, ApiServer
-from support.certificates import Maker, openssl
+from support.certificates import authority
 from support.injector import (
     EMPTY_DIR, HOST, VALUES, own_injector, pod, response_in, review_of, sidecar_of,
 )  # fmt: skip
@@ -72,23 +72,6 @@ def test_every_replica_shows_a_certificate_that_api_servers_were_told_of(tmp_pat
         assert "PRIVATE KEY" in kept["signing.key"] and HOST in subject(kept["ca.crt"])
         with own_injector(tmp_path / "3", api, out) as later:
             assert answered(trusting(later, api)) and api.secret(AUTHORITY) == kept
-
-
-def authority(directory, name, begun, ends):
-    """(certificate, key) of a CA, by days from now."""
-    maker = Maker(directory / f"maker-{name}")
-    key, asked, made = (directory / f"{name}.{kind}" for kind in ("key", "csr", "pem"))
-    extensions = directory / f"{name}.ext"
-    extensions.write_text("basicConstraints=critical,CA:TRUE\nkeyUsage=critical,keyCertSign\n"
-                          "subjectKeyIdentifier=hash\n")  # fmt: skip
-    days = [(datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=one)).strftime(
-        "%Y%m%d%H%M%SZ") for one in (begun, ends)]  # fmt: skip
-    openssl("req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
-            "-keyout", key, "-out", asked, "-subj", f"/O=Recourse/CN={name}")  # fmt: skip
-    openssl("ca", "-selfsign", "-batch", "-notext", "-config", maker.config, "-keyfile", key,
-            "-in", asked, "-out", made, "-extfile", extensions,
-            "-startdate", days[0], "-enddate", days[1])  # fmt: skip
-    return made.read_text(), key.read_text()
 
 
 def keep(api, signing, following=("", "")):

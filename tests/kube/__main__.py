@@ -2,7 +2,10 @@
 
 Needs root, and in RECOURSE_KUBE_BIN the programs kube-apiserver, kube-controller-manager,
 kube-scheduler and kubelet, as Kubernetes releases them (1.33 or newer); or in RECOURSE_KUBE_SOURCE
-their source (binaries.py).
+their source (binaries.py). Some cases need more, and say so: RECOURSE_KUBE_CRDS is a folder with
+the CustomResourceDefinitions of cert-manager and of Prometheus' operator,
+RECOURSE_CERT_MANAGER_BIN one with the programs controller, cainjector and webhook of cert-manager's
+images.
 """
 
 import argparse
@@ -19,9 +22,12 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import admission  # noqa: E402
 import binaries  # noqa: E402
+import certificates  # noqa: E402
 import life  # noqa: E402
+import platforms  # noqa: E402
 import replicas  # noqa: E402
-from programs import run, wait_until  # noqa: E402
+import seen  # noqa: E402
+from programs import NotRun, run, wait_until  # noqa: E402
 from real_cluster import Cluster  # noqa: E402
 
 BUILT = pathlib.Path(__file__).resolve().parents[2] / "build/kube"
@@ -34,23 +40,24 @@ STATE = ("/run", "/var/lib/cni", "/var/lib/kubelet", "/var/log")
 
 class Report:
     def __init__(self):
-        self.passed, self.failed, self.begun = 0, 0, time.monotonic()
+        self.counts, self.begun = {"ok": 0, "FAILED": 0, "not run": 0}, time.monotonic()
 
-    def __call__(self, name, wrong):
+    def __call__(self, name, said, mark=""):
         now = time.monotonic()
-        mark, name = "FAILED" if wrong else "ok", name.replace("_", " ")
-        print(f"{mark:6} {name} ({now - self.begun:.0f} s)", flush=True)
-        if wrong:
-            print(f"       {wrong}", flush=True)
+        mark = mark or ("FAILED" if said else "ok")
+        print(f"{mark:7} {name.replace('_', ' ')} ({now - self.begun:.0f} s)", flush=True)
+        if said:
+            print(f"        {said}", flush=True)
         self.begun = now
-        self.failed += bool(wrong)
-        self.passed += not wrong
+        self.counts[mark] += 1
 
     def live(self, cluster, cases):
         for case in cases:
             try:
                 case(cluster)
                 self(case.__name__, "")
+            except NotRun as reason:
+                self(case.__name__, reason, "not run")
             except Exception as error:  # whatever it is, the others go on
                 self(case.__name__, f"{type(error).__name__}: {error}")
 
@@ -67,10 +74,15 @@ def play(wanted):
     if not wanted.only:
         admission.play(cluster, report, wanted.record)
     if not wanted.admission:
-        after = [*life.AFTER, *replicas.ALL, *life.LAST]
-        report.live(cluster, [one for one in after if (wanted.only or "") in one.__name__])
-    print(f"{report.passed} passed, {report.failed} failed", flush=True)
-    return 1 if report.failed else 0
+        after = [*life.AFTER, *seen.ALL, *replicas.ALL, *platforms.ALL, *certificates.ALL,
+                 *life.LAST]  # fmt: skip
+        report.live(cluster, [
+            one for one in after
+            if any(word in one.__name__ for word in (wanted.only or "").split(","))])  # fmt: skip
+    passed, failed, not_run = report.counts.values()
+    print(f"{passed} passed, {failed} failed" + (f", {not_run} skipped" if not_run else ""),
+          flush=True)  # fmt: skip
+    return 1 if failed else 0
 
 
 def remove_cgroups(name):
@@ -111,8 +123,8 @@ def main():
     parser = argparse.ArgumentParser(prog="./dev kube", description=__doc__)
     parser.add_argument("--record", action="store_true", help="keep what the API server asked")
     parser.add_argument("--admission", action="store_true", help="end after what is asked there")
-    parser.add_argument("--only", metavar="WORD", help="of what comes after that, what has it in "
-                        "its name, and not what is asked there")  # fmt: skip
+    parser.add_argument("--only", metavar="WORD,...", help="of what comes after that, what has one "
+                        "of them in its name, and not what is asked there")  # fmt: skip
     wanted = parser.parse_args()
     if HOME in os.environ:
         sys.exit(play(wanted))

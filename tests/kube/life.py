@@ -4,6 +4,7 @@ this order, and each finds what those before it left."""
 import json
 import secrets
 import threading
+import urllib.request
 
 from cases import BARE, CASES, EMPTY_DIR, INJECTED, MESHED, POLICY, RIGHTS, TOKEN, pod
 from chart import CHART
@@ -64,6 +65,13 @@ def logs(cluster, name, container="agent", namespace=INJECTED, check=False):
 
 def await_logs(cluster, text, name, **where):
     cluster.await_true(lambda: text in logs(cluster, name, **where))
+
+
+def metrics(cluster, name, where=INJECTED, port=19082):
+    """As Prometheus reads them."""
+    address = cluster.get("pod", name, "-n", where)["status"]["podIP"]
+    with urllib.request.urlopen(f"http://{address}:{port}/metrics", timeout=60) as answer:
+        return answer.read().decode()
 
 
 def open_shop(cluster, name, where=INJECTED):

@@ -11,6 +11,10 @@ from support.waiting import wait_until  # noqa: E402
 SECONDS_MAX = 300  # only ends what hangs
 
 
+class NotRun(Exception):
+    """A case needs what is not here; the text says what."""
+
+
 def run(*command, check=True, **more):
     command = [str(word) for word in command]
     done = subprocess.run(command, capture_output=True, text=True, check=False,

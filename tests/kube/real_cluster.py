@@ -64,6 +64,7 @@ class Cluster:
     def __init__(self, programs, recourse, home):
         self.parts, self.recourse, self.home = pathlib.Path(programs), recourse, home
         self.programs = Programs(home)
+        self.definitions = os.environ.get("RECOURSE_KUBE_CRDS")  # of other operators' kinds
         self.token = secrets.token_hex(16)
         self.make_network()
         self.start_control_plane()
@@ -190,6 +191,13 @@ class Cluster:
     def ctr(self, *arguments, check=True):
         return run("ctr", f"--address={self.home}/containerd.sock", "--namespace=k8s.io",
                    *arguments, check=check)  # fmt: skip
+
+    def files(self, container, folder):
+        """The names of what a container sees there, but the kubelet's own."""
+        lines = self.ctr("tasks", "list").stdout.splitlines()
+        (pid,) = [line.split()[1] for line in lines if line.startswith(container)]
+        found = os.listdir(f"/proc/{pid}/root{folder}")
+        return sorted(one for one in found if not one.startswith(".."))
 
     def tool(self, name, *arguments, **more):
         env = {**os.environ, "KUBECONFIG": str(self.home / "kubeconfig"), "HOME": str(self.home)}

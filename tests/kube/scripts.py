@@ -50,6 +50,15 @@ asked = urllib.request.Request(url, body.encode() or None,
 with urllib.request.urlopen(asked, timeout=60) as answer:
     print(answer.headers.get("Idempotent-Replayed", "false"), answer.read().decode())
 """
+
+# It asks the shop itself, whatever the variables say.
+BYPASS = """
+import signal, urllib.request
+signal.signal(signal.SIGTERM, lambda *_: exit(0))
+direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+print("answered", direct.open("http://slow/orders", b'{"cart": "past"}', timeout=300).status)
+signal.pause()
+"""
 # Its last call comes when it is told to end.
 LAST_CALL = """
 import signal, urllib.request

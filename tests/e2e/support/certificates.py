@@ -3,6 +3,7 @@
 A `Maker` is one CA. Keys are P-256, because making RSA keys takes longer than the tests.
 """
 
+import datetime
 import pathlib
 import subprocess
 
@@ -78,6 +79,23 @@ class Maker:
             "-startdate", valid[0], "-enddate", valid[1],
         )  # fmt: skip
         return Identity(cert, key)
+
+
+def authority(directory, name, begun, ends):
+    """(certificate, key) of a CA as injectors make theirs, by days from now."""
+    maker = Maker(directory / f"maker-{name}")
+    key, asked, made = (directory / f"{name}.{kind}" for kind in ("key", "csr", "pem"))
+    extensions = directory / f"{name}.ext"
+    extensions.write_text("basicConstraints=critical,CA:TRUE\nkeyUsage=critical,keyCertSign\n"
+                          "subjectKeyIdentifier=hash\n")  # fmt: skip
+    days = [(datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=one)).strftime(
+        "%Y%m%d%H%M%SZ") for one in (begun, ends)]  # fmt: skip
+    openssl("req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+            "-keyout", key, "-out", asked, "-subj", f"/O=Recourse/CN={name}")  # fmt: skip
+    openssl("ca", "-selfsign", "-batch", "-notext", "-config", maker.config, "-keyfile", key,
+            "-in", asked, "-out", made, "-extfile", extensions,
+            "-startdate", days[0], "-enddate", days[1])  # fmt: skip
+    return made.read_text(), key.read_text()
 
 
 def show(directory, **identities):
