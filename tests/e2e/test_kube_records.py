@@ -21,7 +21,8 @@ from test_guard import denials  # noqa: E402
 
 RECORDED = json.loads(RECORDS.read_text())
 SPACE = {"metadata": {"labels": {"recourse.dev/injection": "enabled"}}}
-POLICIES = {"pods": "-guard", "deployments": "-workloads", "namespaces": "-namespaces"}
+POLICIES = {"pods": "-guard", "namespaces": "-namespaces", **dict.fromkeys(
+    ("deployments", "statefulsets", "daemonsets", "jobs", "cronjobs"), "-workloads")}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +44,8 @@ def is_asked(request):
         return "recourse.dev/policy" in made["metadata"].get("labels", {})
     if what == "namespaces" or request["namespace"] not in LABELLED or request.get("subResource"):
         return False
-    meta = made["metadata"] if what == "pods" else made["spec"]["template"]["metadata"]
+    of = made if what == "pods" else made["spec"].get("jobTemplate", made)["spec"]["template"]
+    meta = of["metadata"]
     words = [*meta.get("annotations", {}), *meta.get("labels", {})]
     return any(one.startswith("recourse.dev/") for one in words)
 

@@ -110,6 +110,11 @@ def workload(template=None, own=None, **spec):
                                                if k != "name"}, "spec": made["spec"]}}}  # fmt: skip
 
 
+def cron(made):
+    return {**made, "kind": "CronJob", "apiVersion": "batch/v1",
+            "spec": {"jobTemplate": {"spec": made["spec"]}}}  # fmt: skip
+
+
 def test_a_workload_in_a_namespace_without_the_label_is_told():
     labelled = {"metadata": {"labels": {"recourse.dev/injection": "enabled"}}}
     assert denials("-workloads", workload(ASKS), namespace=labelled) == [[]]
@@ -120,15 +125,21 @@ def test_a_workload_in_a_namespace_without_the_label_is_told():
                                            namespace=other)  # fmt: skip
         assert said.endswith("refused: label the namespace recourse.dev/injection=enabled")
         assert none == charted == []
+        assert denials("-workloads", cron(workload(ASKS)), cron(workload()),
+                       namespace=other) == [[said], []]  # fmt: skip
+    rules = rendered(CASE).one("ValidatingAdmissionPolicy", "-workloads")["spec"]
+    found = [one["resources"] for one in rules["matchConstraints"]["resourceRules"]]
+    assert found == [["deployments", "statefulsets", "daemonsets"], ["jobs", "cronjobs"]]
 
 
 def test_an_annotation_of_the_workload_itself_is_told():
     labelled = {"metadata": {"labels": {"recourse.dev/injection": "enabled"}}}
     both = workload(ASKS, ASKS)
-    ((said,), fine, no) = denials("-workloads", workload(own=ASKS), both,
-                                  workload(own={"recourse.dev/inject": "false"}),
-                                  namespace=labelled)  # fmt: skip
-    assert "move it to spec.template.metadata.annotations" in said and fine == no == []
+    ((said,), fine, no, (cronned,)) = denials(
+        "-workloads", workload(own=ASKS), both, workload(own={"recourse.dev/inject": "false"}),
+        cron(workload(own=ASKS)), namespace=labelled)  # fmt: skip
+    assert said == cronned and fine == no == []
+    assert "move it to metadata.annotations of the pod template" in said
 
 
 def test_a_namespace_with_words_of_other_meshes_is_told():
@@ -189,9 +200,7 @@ def test_the_injector_is_asked_about_pods_that_name_it():
 def test_the_injector_is_asked_about_workloads_whose_pods_name_it(kind):
     def made(annotations):
         one = workload(annotations)
-        if kind == "CronJob":
-            one["spec"] = {"jobTemplate": {"spec": one["spec"]}}
-        return one
+        return cron(one) if kind == "CronJob" else one
 
     bare = made(None)
     del (bare["spec"].get("jobTemplate", bare)["spec"]["template"]["metadata"])

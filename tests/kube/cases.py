@@ -55,13 +55,15 @@ def workload(kind, annotations=None, namespace=INJECTED, volumes=(), **spec):
     made = pod(annotations)
     template = {"metadata": {"annotations": annotations or {}, "labels": {"app": "agent"}},
                 "spec": {**made["spec"], "volumes": list(volumes)}}  # fmt: skip
-    if kind == "Job":
+    if kind in ("Job", "CronJob"):
         template["spec"]["restartPolicy"] = "Never"
     else:
         spec = {"selector": {"matchLabels": {"app": "agent"}}, **spec}
-    return {"apiVersion": "batch/v1" if kind == "Job" else "apps/v1", "kind": kind,
-            "metadata": {"name": "agent", "namespace": namespace},
-            "spec": {"template": template, **spec}}  # fmt: skip
+    spec = {"template": template, **spec}
+    if kind == "CronJob":
+        spec = {"schedule": "0 3 * * *", "jobTemplate": {"spec": spec}}
+    return {"apiVersion": "batch/v1" if "Job" in kind else "apps/v1", "kind": kind,
+            "metadata": {"name": "agent", "namespace": namespace}, "spec": spec}  # fmt: skip
 
 
 def config_map(text, labels):
@@ -116,6 +118,9 @@ SHELL = {"name": "debug", "image": AGENT, "securityContext": RIGHTS}
 
 CASES = {
     "a pod that asks": Case(pod(EMPTY_DIR), "executed again"),
+    "a pod that says what its sidecar may use and where it listens": Case(
+        pod({**EMPTY_DIR, "recourse.dev/memory-limit": "96Mi",
+             "recourse.dev/ports": "proxy=29080,probes=29082"}), "executed again"),
     "a pod of a StatefulSet, with its claim": Case(
         pod(ASKS, owner="StatefulSet", name="agent-0", volumes=[claim("recourse-ledger-agent-0")])),
     "a pod of a StatefulSet, with a claim for all": refused(
@@ -150,6 +155,14 @@ CASES = {
     "a Deployment that loses its ledger": Case(workload("Deployment", EMPTY_DIR), "executed again"),
     "a Deployment in a namespace without the label": Case(
         workload("Deployment", EMPTY_DIR, BARE), "label the namespace"),
+    "a CronJob in a namespace without the label": Case(
+        workload("CronJob", EMPTY_DIR, BARE), "label the namespace"),
+    "a CronJob whose runs would share a ledger": Case(
+        workload("CronJob", ASKS, volumes=[claim("ledger")]), "set concurrencyPolicy to Forbid",
+        allowed=False),
+    "a StatefulSet without claims of its pods": Case(
+        workload("StatefulSet", ASKS), "give it the volumeClaimTemplate recourse-ledger"),
+    "a DaemonSet that loses its ledgers": Case(workload("DaemonSet", EMPTY_DIR), "executed again"),
     "a Job whose pods would share a ledger": Case(
         workload("Job", ASKS, volumes=[claim("ledger")], parallelism=3), "set parallelism to 1",
         allowed=False),

@@ -74,6 +74,13 @@ def metrics(cluster, name, where=INJECTED, port=19082):
         return answer.read().decode()
 
 
+def metric(cluster, pod_name, series, where=INJECTED):
+    """Its number; 0: there is none yet."""
+    lines = metrics(cluster, pod_name, where).splitlines()
+    found = [line.rpartition(" ")[2] for line in lines if line.rpartition(" ")[0] == series]
+    return float(found[0]) if found else 0.0
+
+
 def open_shop(cluster, name, where=INJECTED):
     """One that answers orders once it is told to."""
     cluster.apply({"apiVersion": "v1", "kind": "Service",

@@ -22,8 +22,8 @@ MESHES = {"istio-sidecar-injector": "istio",
 RULES = [
     ("", ["pods", "namespaces", "configmaps"], ["CREATE"]),
     ("", ["pods/ephemeralcontainers"], ["UPDATE"]),
-    ("apps", ["deployments"], ["CREATE"]),
-    ("batch", ["jobs"], ["CREATE"]),
+    ("apps", ["deployments", "statefulsets", "daemonsets"], ["CREATE"]),
+    ("batch", ["jobs", "cronjobs"], ["CREATE"]),
 ]
 
 

@@ -6,25 +6,20 @@ import json
 import re
 
 from cases import EMPTY_DIR, INJECTED, POLICY
-from life import await_logs, metrics, open_shop, release, run
+from life import await_logs, metric, metrics, open_shop, release, run
 from scripts import BYPASS, IDLE
 
 POLICY_OF = re.compile(r'^recourse_policy_info\{hash="([^"]+)"\} 1', re.MULTILINE)
-COUNTED = 'recourse_unguarded_connections_total{backend="slow"} '
+COUNTED = 'recourse_unguarded_connections_total{backend="slow"}'
 TOKEN_FOLDER = "/var/run/secrets/kubernetes.io/serviceaccount"
-
-
-def counted(cluster, name):
-    found = [line for line in metrics(cluster, name).splitlines() if line.startswith(COUNTED)]
-    return float(found[0].rpartition(" ")[2]) if found else 0
 
 
 def calls_of_a_client_that_ignores_the_proxy_are_counted(cluster):
     open_shop(cluster, "slow")
     run(cluster, "bypass", BYPASS, annotations=EMPTY_DIR)
     await_logs(cluster, "asked None past", "slow")  # without a key: nobody guarded it
-    cluster.await_true(lambda: counted(cluster, "bypass") >= 1)
-    assert counted(cluster, "alive") == 0
+    cluster.await_true(lambda: metric(cluster, "bypass", COUNTED) >= 1)
+    assert metric(cluster, "alive", COUNTED) == 0
     release(cluster, "slow")
 
 
