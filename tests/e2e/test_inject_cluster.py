@@ -84,6 +84,15 @@ def keep(api, signing, following=("", "")):
     api.put(path, {**api.objects[path], "data": encoded})
 
 
+def test_what_it_writes_bears_its_name(tmp_path):
+    """Who applies the same field is told with whom that conflicts."""
+    out, api = cluster(tmp_path)
+    with api, own_injector(tmp_path / "one", api, out) as running:
+        trusting(running, api)
+        assert {verb for verb, _ in api.asked} == {"get", "patch"}
+        assert api.agents == {"recourse-injector"}
+
+
 def test_the_next_ca_is_known_before_it_signs(tmp_path):
     out, api = cluster(tmp_path)
     old = authority(tmp_path, "old", -265, 100)

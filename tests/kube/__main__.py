@@ -71,7 +71,7 @@ def play(wanted):
                       pathlib.Path(os.environ[HOME]))  # fmt: skip
     print(f"Kubernetes {cluster.version()}", flush=True)
     report.live(cluster, life.BEFORE)
-    if not wanted.only:
+    if wanted.record or not wanted.only:
         admission.play(cluster, report, wanted.record)
     if not wanted.admission:
         after = [*life.AFTER, *seen.ALL, *replicas.ALL, *platforms.ALL, *certificates.ALL,
@@ -124,7 +124,7 @@ def main():
     parser.add_argument("--record", action="store_true", help="keep what the API server asked")
     parser.add_argument("--admission", action="store_true", help="end after what is asked there")
     parser.add_argument("--only", metavar="WORD,...", help="of what comes after that, what has one "
-                        "of them in its name, and not what is asked there")  # fmt: skip
+                        "of them in its name, and not what is asked there unless with --record")  # fmt: skip
     wanted = parser.parse_args()
     if HOME in os.environ:
         sys.exit(play(wanted))

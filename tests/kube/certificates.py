@@ -124,8 +124,13 @@ def given(cluster, turn):
 def a_given_certificate_serves_and_the_next_one_without_a_restart(cluster):
     cluster.apply(given(cluster, 1))
     ca = (cluster.home / "ca.crt").read_text()
-    install(cluster, "recourse", SYSTEM, {**INJECTOR, "injector": {
-        "enabled": True, "certificate": {"existingSecret": "given", "ca": ca}}})  # fmt: skip
+    values = {**INJECTOR, "injector": {
+        "enabled": True, "certificate": {"existingSecret": "given", "ca": ca}}}  # fmt: skip
+    try:
+        install(cluster, "recourse", SYSTEM, values)
+    except AssertionError as error:  # nobody takes the CA of injectors by accident
+        assert 'conflict with "recourse-injector"' in str(error)
+        install(cluster, "recourse", SYSTEM, values, "--force-conflicts")
     cluster.await_true(lambda: is_injected(cluster))
     cluster.helm("test", "recourse", f"--namespace={SYSTEM}")
     before, first = lives(cluster), {*shown(cluster)}
@@ -162,8 +167,9 @@ def start_cert_manager(cluster):
         programs / "controller", *config, "--leader-elect=false",
         "--cluster-resource-namespace=cert-manager",
         "--metrics-listen-address=127.0.0.1:9402")  # fmt: skip
-    cluster.programs.start(programs / "cainjector", *config, "--leader-elect=false",
-                           "--metrics-listen-address=127.0.0.1:9405")  # fmt: skip
+    cluster.programs.start(
+        programs / "cainjector", "--leader-elect=false", "--metrics-listen-address=127.0.0.1:9405",
+        env={"KUBECONFIG": f"{cluster.home}/kubeconfig"})  # fmt: skip
     for kind, path, asked in (("Mutating", "mutate", ("certificaterequests",)),
                               ("Validating", "validate", ("*/*",))):  # fmt: skip
         cluster.apply({"apiVersion": "admissionregistration.k8s.io/v1",

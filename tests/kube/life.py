@@ -38,12 +38,12 @@ def needed(where):
              "metadata": {**meta, "name": "recourse-install"}}]  # fmt: skip
 
 
-def install(cluster, release, where, values):
+def install(cluster, release, where, values, *more):
     """Ready, under the Pod Security Standard of the namespace."""
     file = cluster.home / f"{release}.json"
     file.write_text(json.dumps(values))
     cluster.helm("upgrade", "--install", release, CHART, f"--namespace={where}",
-                 f"--values={file}", "--wait", "--timeout=240s")  # fmt: skip
+                 f"--values={file}", "--wait", "--timeout=240s", *more)  # fmt: skip
 
 
 def run(cluster, name, script, namespace=INJECTED, ready=True, **parts):

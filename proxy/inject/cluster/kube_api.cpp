@@ -47,6 +47,8 @@ KubeResult<Json> KubeApi::Ask(std::string_view method, const std::string& path,
   HttpRequest request{std::string(method), path, {}, std::move(body)};
   request.headers.emplace_back("Authorization", "Bearer " + *token);
   request.headers.emplace_back("Accept", accept);
+  // By its name API servers tell who wrote a field.
+  request.headers.emplace_back("User-Agent", "recourse-injector");
   if (!type.empty()) request.headers.emplace_back("Content-Type", type);
   const HttpPlace place{.host = server->host,
                         .port = std::to_string(server->port),

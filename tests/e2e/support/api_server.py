@@ -49,6 +49,7 @@ class ApiServer:
         self.lock = threading.Lock()
         self.rules = list(rules_of(out))
         self.asked, self.objects, self.silent, self.version = [], {}, False, 0
+        self.agents = set()  # by whose names API servers say who wrote what
         for one in out.all("Secret"):
             self.put(f"/api/v1/namespaces/agents/secrets/{one['metadata']['name']}", one)
         for kind, path in (("Mutating", MUTATING), ("Validating", VALIDATING)):
@@ -107,6 +108,7 @@ class ApiServer:
             return 401, {"kind": "Status", "message": "Unauthorized"}
         with self.lock:
             self.asked.append((verb, path))
+            self.agents.add(headers["User-Agent"])
             if not self.may(verb, path):
                 return 403, {"kind": "Status", "message": f"{verb} of {path} is forbidden"}
             one = self.objects.get(path)
