@@ -124,7 +124,7 @@ def main():
     parser.add_argument("--record", action="store_true", help="keep what the API server asked")
     parser.add_argument("--admission", action="store_true", help="end after what is asked there")
     parser.add_argument("--only", metavar="WORD,...", help="of what comes after that, what has one "
-                        "of them in its name, and not what is asked there unless with --record")  # fmt: skip
+                        "of them in its name; what is asked there only with --record")  # fmt: skip
     wanted = parser.parse_args()
     if HOME in os.environ:
         sys.exit(play(wanted))
