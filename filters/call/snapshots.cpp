@@ -60,18 +60,26 @@ std::optional<Snapshot> Keep(const BeforeRule& rule, const CallValues& places,
   return state;
 }
 
-// What an update leaves of a whole: what it does not name stays.
+// What an update leaves of an object: what it does not name stays, however deep.
+void MergeInto(Json& whole, const Json& sets) {
+  if (!IsObject(&whole) || !IsObject(&sets)) {
+    whole = sets;
+    return;
+  }
+  for (const Json::Member& member : sets.members) {
+    const auto at = std::ranges::find(whole.members, member.first, &Json::Member::first);
+    if (at == whole.members.end()) {
+      whole.members.push_back(member);
+    } else {
+      MergeInto(at->second, member.second);
+    }
+  }
+}
+
 std::optional<Json> Updated(const std::string& before, const Json& sets) {
   auto whole = ParseJson(before);
   if (!whole || !IsObject(&*whole) || !IsObject(&sets)) return std::nullopt;
-  for (const Json::Member& member : sets.members) {
-    const auto at = std::ranges::find(whole->members, member.first, &Json::Member::first);
-    if (at == whole->members.end()) {
-      whole->members.push_back(member);
-    } else {
-      at->second = member.second;
-    }
-  }
+  MergeInto(*whole, sets);
   return std::move(*whole);
 }
 
@@ -135,6 +143,7 @@ Snapshot PlannedState(const Tool& tool, const Snapshot& before, std::string_view
   Snapshot planned = before;
   planned.version.clear();
   if (call.body == nullptr || call.body->kind != Json::Kind::kObject) return planned;
+  const bool replaces = ReplacesWhole(tool, method);
   std::vector<KeptArgument> sets = KeptArguments(tool);
   for (const Selector& place : tool.before->keep) sets.push_back({place.name, place.name});
   for (const auto& [argument, kept] : sets) {
@@ -143,8 +152,7 @@ Snapshot PlannedState(const Tool& tool, const Snapshot& before, std::string_view
     std::string text;
     const bool is_set = value != nullptr && place != planned.places.end();
     if (!is_set) continue;
-    const bool is_update = kept.empty() && argument.empty() && method != "PUT";
-    const auto whole = is_update ? Updated(place->second, *value) : std::nullopt;
+    const auto whole = replaces ? std::nullopt : Updated(place->second, *value);
     if (AppendJson(text, whole ? *whole : *value)) place->second = std::move(text);
   }
   return planned;

@@ -23,8 +23,9 @@ bool IsEmpty(const Json* value) {
   return !value->is_scalar() && value->items.empty() && value->members.empty();
 }
 
+// Of what nobody has touched also nothing stays the kind of nothing that it is.
 bool IsSame(const Json* a, const Json* b) {
-  if (a == nullptr || b == nullptr) return IsEmpty(a) && IsEmpty(b);
+  if (a == nullptr || b == nullptr) return a == b;
   return CanonicalJson(*a) == CanonicalJson(*b);
 }
 
@@ -131,61 +132,59 @@ bool IsServers(std::string_view name, const Json* before, const Json* shown) {
 }
 
 enum class Reach : std::uint8_t {
-  kLeavesAlone,  // what it does not name stays
-  kUpdates,      // it may replace the object that it names
-  kReplaces,     // it takes away what it does not name
+  kUpdates,   // what it does not name stays: where it does not, nobody can tell who took it away
+  kReplaces,  // it takes away what it does not name
 };
 
 bool IsOwn(const Json* before, const Json* set, const Json* shown, std::string_view name,
            Reach reach);
 
-// `set` is an object, and so is what is shown.
-bool AreOwn(const Json* before, const Json& set, const Json& shown, Reach reach) {
-  // Of an object that lost what the call does not name: has it been replaced whole?
-  const auto outlives = [&](const Json::Member& member) {
-    return set.Find(member.first) == nullptr && !IsEmpty(&member.second) &&
-           IsSame(&member.second, shown.Find(member.first));
-  };
-  const bool is_replaced = reach == Reach::kReplaces ||
-                           (reach == Reach::kUpdates &&
-                            (!IsObject(before) || std::ranges::none_of(before->members, outlives)));
-  const Reach inside = reach == Reach::kLeavesAlone ? Reach::kUpdates : reach;
-  if (IsObject(before)) {
-    for (const Json::Member& was : before->members) {
-      if (shown.Find(was.first) != nullptr) continue;
-      const Json* const told = set.Find(was.first);
-      const bool is_own =
-          told == nullptr ? is_replaced || IsEmpty(&was.second) : IsFormOf(*told, nullptr);
-      if (!is_own) return false;
-    }
+// All three are objects.
+bool AreOwn(const Json& before, const Json& set, const Json& shown, Reach reach) {
+  const bool replaces = reach == Reach::kReplaces;
+  for (const Json::Member& was : before.members) {
+    if (shown.Find(was.first) != nullptr) continue;
+    const Json* const told = set.Find(was.first);
+    if (told == nullptr ? !replaces : !IsFormOf(*told, nullptr)) return false;
   }
   return std::ranges::all_of(shown.members, [&](const Json::Member& is) {
-    const Json* const was = IsObject(before) ? before->Find(is.first) : nullptr;
     const Json* const told = set.Find(is.first);
-    if (told == nullptr && is_replaced && IsEmpty(&is.second)) return true;
-    return IsOwn(was, told, &is.second, is.first, inside);
+    if (told == nullptr && replaces && IsEmpty(&is.second)) return true;
+    return IsOwn(before.Find(is.first), told, &is.second, is.first, reach);
   });
+}
+
+// Of a list. Where one of its items outlives a call that does not name it, the call adds: whatever
+// else is missing by then somebody else has taken away.
+bool AreOwnItems(const Json* before, const Json& set, const Json& shown) {
+  const auto is_known = [&](const Json& item) { return IsKnownItem(item, before, set); };
+  if (!std::ranges::all_of(shown.items, is_known)) return false;
+  if (!IsArray(before)) return true;
+  const auto outlives = [&](const Json& item) { return !IsKnownItem(item, nullptr, set); };
+  const auto is_there = [&](const Json& was) {
+    return std::ranges::any_of(shown.items, [&](const Json& is) { return IsSame(&was, &is); });
+  };
+  return std::ranges::none_of(shown.items, outlives) ||
+         std::ranges::all_of(before->items, is_there);
 }
 
 bool IsOwn(const Json* before, const Json* set, const Json* shown, std::string_view name,
            Reach reach) {
   if (IsSame(before, shown)) return true;
   // Where the rest stays, an object that is all that was set has lost it.
-  const bool has_rest = reach == Reach::kLeavesAlone && IsObject(set) && IsObject(before);
+  const bool has_rest = reach == Reach::kUpdates && IsObject(set) && IsObject(before);
   if (set != nullptr && ((!has_rest && IsSame(set, shown)) || IsSomehow(*set))) return true;
   if (IsServers(name, before, shown)) return true;
   if (set == nullptr) {
     if (!IsObject(before) || !IsObject(shown)) return false;
     static const Json kNothing{Json::Kind::kObject, {}, {}, {}};
-    return AreOwn(before, kNothing, *shown, Reach::kLeavesAlone);
+    return AreOwn(*before, kNothing, *shown, Reach::kUpdates);
   }
   if (IsObject(set) && IsObject(shown) && IsObject(before)) {
-    return AreOwn(before, *set, *shown, reach);
+    return AreOwn(*before, *set, *shown, reach);
   }
-  if (IsArray(shown)) {
-    return std::ranges::all_of(shown->items,
-                               [&](const Json& item) { return IsKnownItem(item, before, *set); });
-  }
+  if (has_rest && set->members.empty()) return false;
+  if (IsArray(shown)) return AreOwnItems(before, *set, *shown);
   return IsFormOf(*set, shown);
 }
 
@@ -237,8 +236,8 @@ bool SetsByName(const std::vector<Written>& written, std::string_view method) {
 }
 
 // Whether a PUT may have taken away whatever it does not name.
-bool TakesAway(const std::vector<Written>& written, std::string_view method) {
-  return method == "PUT" && std::ranges::none_of(written, [](const Written& one) {
+bool TakesAway(const std::vector<Written>& written, bool replaces) {
+  return replaces && std::ranges::none_of(written, [](const Written& one) {
            return one.set == nullptr && !IsEmpty(PartOf(one.shown));
          });
 }
@@ -298,6 +297,11 @@ bool IsFormOf(const Json& set, const Json* shown) {
   });
 }
 
+bool ReplacesWhole(const Tool& tool, std::string_view method) {
+  return method == "PUT" &&
+         std::ranges::none_of(UndosOf(tool), [](const UndoRule* undo) { return undo->rest_stays; });
+}
+
 bool ShowsUnmade(const Tool& tool, std::string_view method, const CallValues& call,
                  const Snapshot& before, const Snapshot& now) {
   if (now.is_gone) return false;
@@ -323,11 +327,15 @@ Snapshot OwnPart(const Tool& tool, const UndoRule& undo, std::string_view method
   const Json sets = SetsBy(call);
   const std::vector<Written> written = WrittenBy(tool, undo, sets, before, shown);
   if (written.empty() || !SetsByName(written, method)) return shown;
-  const bool takes_away = TakesAway(written, method);
+  const bool replaces = ReplacesWhole(tool, method);
+  const bool takes_away = TakesAway(written, replaces);
+  std::vector<std::string>
+      put;  // by a patch of paths (RFC 6902): each value replaces what is there
+  if (call.body != nullptr && IsPatchOfPaths(*call.body)) AddPathsOf(*call.body, put);
   const auto reach_at = [&](const Written& one) {
-    if (method == "PUT") return Reach::kReplaces;
-    // Of the thing itself a PATCH changes what it names alone.
-    return method == "PATCH" && one.place.empty() ? Reach::kLeavesAlone : Reach::kUpdates;
+    const bool is_put =
+        std::ranges::any_of(put, [&](const auto& path) { return IsAtOrAbove(path, one.place); });
+    return replaces || is_put ? Reach::kReplaces : Reach::kUpdates;
   };
   for (std::size_t i = 0; i < std::min(planned.places.size(), shown.places.size()); ++i) {
     const auto& [place, text] = planned.places[i];

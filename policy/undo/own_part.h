@@ -18,6 +18,10 @@ Snapshot OwnPart(const Tool& tool, const UndoRule& undo, std::string_view method
                  const CallValues& call, const Snapshot& before, const Snapshot& planned,
                  Snapshot shown);
 
+// Whether a call with `method` takes away what it does not name, as a PUT does unless the policy
+// says otherwise of the tool's own.
+bool ReplacesWhole(const Tool& tool, std::string_view method);
+
 // Whether `now` shows that a call with `method` has not been made since `before` was read: all that
 // it sets stands as it stood, and some of that as something else. What stands there as anything
 // else by now may be a form in which the backend shows what the call sets. What is absent proves

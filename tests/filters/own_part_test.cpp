@@ -101,7 +101,17 @@ TEST(OwnPartTest, WhatTheCallDidIsItsOwn) {
       {"update", "PATCH", R"({"title":"A","labels":{"a":1,"b":2},"updated_at":1})",
        R"({"labels":{"a":3}})", R"({"title":"A","labels":{"a":3,"b":2},"updated_at":1})"},
       {"update", "PATCH", R"({"title":"A","labels":{"a":1,"b":2},"updated_at":1})",
-       R"({"labels":{"a":3}})", R"({"title":"A","labels":{"a":3},"updated_at":1})"},
+       R"([{"op":"replace","path":"/labels","value":{"a":3}}])",
+       R"({"title":"A","labels":{"a":3},"updated_at":1})"},
+      {"update", "PATCH", R"({"title":"A","labels":{"a":1,"b":2},"updated_at":1})",
+       R"({"labels":{"a":3,"b":null}})", R"({"title":"A","labels":{"a":3},"updated_at":1})"},
+      {"update", "PATCH", R"({"title":"A","labels":{"a":1,"b":""},"updated_at":1})",
+       R"({"labels":{"a":3}})", R"({"title":"A","labels":{"a":3,"b":""},"updated_at":1})"},
+      {"update", "PATCH", R"({"title":"A","labels":{"a":[],"b":2},"updated_at":1})",
+       R"({"labels":{"a":[1]}})", R"({"title":"A","labels":{"a":[1],"b":2},"updated_at":1})"},
+      {"update", "PATCH", R"({"title":"A","labels":["x","z"],"updated_at":1})",
+       R"([{"op":"add","path":"/labels/-","value":"y"}])",
+       R"({"title":"A","labels":["z","y","x"],"updated_at":2})"},
       {"update", "PATCH", R"({"title":"A","labels":{"a":1,"b":2},"updated_at":1})",
        R"({"labels":null})", R"({"title":"A","labels":null,"updated_at":1})"},
       {"replace", "PUT", R"({"id":7,"text":"A","tree":{"b":1}})", R"({"text":"B"})",
@@ -112,7 +122,11 @@ TEST(OwnPartTest, WhatTheCallDidIsItsOwn) {
        R"({"at":{"date":"2026-01-02"}})",
        R"({"id":7,"text":"A","at":{"date":"2026-01-02T00:00:00Z"},"updated":"y"})"},
       {"patch", "PATCH", R"({"text":"A","at":{"time":"x","zone":"y"}})",
-       R"({"at":{"date":"2026-01-02"}})", R"({"text":"A","at":{"date":"2026-01-02","zone":null}})"},
+       R"({"at":{"date":"2026-01-02","time":null,"zone":""}})",
+       R"({"text":"A","at":{"date":"2026-01-02","zone":null}})"},
+      {"replace", "PUT", R"({"text":"A","at":{"time":"x","zone":"y"}})",
+       R"({"text":"A","at":{"date":"2026-01-02"}})",
+       R"({"text":"A","at":{"date":"2026-01-02","zone":null}})"},
       {"assign", "PUT", R"({"assignee":{"id":"u1"}})", R"({"who":"u2"})",
        R"({"assignee":{"id":"u2"}})"},
       {"assign", "PUT", R"({"assignee":{"id":"u1"}})", R"({"who":null})", R"({"assignee":null})"},
@@ -158,6 +172,9 @@ TEST(OwnPartTest, WhatItDidNotSetMayBeSomebodyElses) {
        R"({"title":"B"})", R"({"title":"B","labels":{"a":{}},"updated_at":1})"},
       {"patch", "PATCH", R"({"id":7,"text":"A","sequence":4})", R"({"text":"B"})",
        R"({"id":7,"text":"B","sequence":6})"},
+      {"update", "PATCH", R"({"title":"A","labels":["x","z"],"updated_at":1})",
+       R"([{"op":"add","path":"/labels/-","value":"n"}])",
+       R"({"title":"A","labels":["x","n"],"updated_at":3})"},
       {"assign", "PUT", R"({"assignee":{"id":"u1"}})", R"({"who":"u2"})",
        R"({"assignee":{"id":"u3"}})"},
       {"tag", "POST", R"([{"name":"x"}])", R"({"labels":["n"]})",
@@ -167,6 +184,60 @@ TEST(OwnPartTest, WhatItDidNotSetMayBeSomebodyElses) {
     EXPECT_EQ(DriftAfter(tool, method, before, body, shown), Drift::kChanged)
         << tool << ' ' << body << ' ' << shown;
   }
+}
+
+// A PATCH may have replaced such an object whole, or somebody may have emptied what it leaves
+// alone: nobody can tell. Nor is one kind of nothing another one.
+TEST(OwnPartTest, WhatIsLostBesideWhatItNamesInAnObjectMayBeSomebodyElses) {
+  struct Loss {
+    const char *before, *set, *shown;
+  };
+  const Loss losses[] = {
+      {R"({"a":1,"b":2})", R"({"a":3})", R"({"a":3,"b":null})"},
+      {R"({"a":1,"b":2})", R"({"a":3})", R"({"a":3,"b":""})"},
+      {R"({"a":1,"b":2})", R"({"a":3})", R"({"a":3})"},
+      {R"({"a":1,"b":2})", R"({"a":1})", R"({"a":1})"},
+      {R"({"a":1,"b":2})", R"({})", R"({})"},
+      {R"({"a":1,"b":2,"c":3})", R"({"a":3})", R"({"a":3,"b":null,"c":null})"},
+      {R"({"a":1,"b":{"c":2}})", R"({"a":3})", R"({"a":3,"b":{}})"},
+      {R"({"a":1,"b":{"c":2}})", R"({"b":{"d":3}})", R"({"a":1,"b":{"d":3}})"},
+      {R"({"a":1,"b":{"c":2}})", R"({"b":{"d":3}})", R"({"a":1,"b":{"d":3,"c":null}})"},
+      {R"({"a":1,"b":""})", R"({"a":3})", R"({"a":3,"b":null})"},
+      {R"({"a":1,"b":null})", R"({"a":3})", R"({"a":3,"b":""})"},
+      {R"({"a":1,"b":[]})", R"({"a":3})", R"({"a":3,"b":{}})"},
+      {R"({"a":1,"b":{}})", R"({"a":3})", R"({"a":3,"b":[]})"},
+      {R"({"a":1,"b":null})", R"({"a":3})", R"({"a":3})"},
+      {R"({"a":1})", R"({"a":3})", R"({"a":3,"b":null})"},
+      {R"({"a":1})", R"({"a":3})", R"({"a":3,"b":4})"},
+      {R"({})", R"({"a":3})", R"({"a":3,"b":4})"},
+  };
+  for (const auto& [before, set, shown] : losses) {
+    const auto labels = [](const char* value) {
+      return R"({"title":"A","labels":)" + std::string(value) + R"(,"updated_at":1})";
+    };
+    const std::string body = R"({"labels":)" + std::string(set) + "}";
+    EXPECT_EQ(DriftAfter("update", "PATCH", labels(before), body, labels(shown)), Drift::kChanged)
+        << before << ' ' << set << ' ' << shown;
+    const auto thing = [](const char* value) { return R"({"tree":)" + std::string(value) + "}"; };
+    EXPECT_EQ(DriftAfter("patch", "PATCH", thing(before), R"({"tree":)" + std::string(set) + "}",
+                         thing(shown)),
+              Drift::kChanged)
+        << before << ' ' << set << ' ' << shown;
+  }
+}
+
+// Where the answer does not show what is left, what is planned must not be what somebody else made
+// of it.
+TEST(OwnPartTest, AnUpdateLeavesTheRestOfAnObjectAsItWas) {
+  const Tool& tool = *Rules()->FindTool("update");
+  const Snapshot before{.places = {{"/title", R"("A")"}, {"/labels", R"({"a":{"c":1},"b":2})"}}};
+  const Json body = *ParseJson(R"({"title":"B","labels":{"a":{"d":3}}})");
+  CallValues call;
+  call.body = &body;
+  const Snapshot planned = PlannedState(tool, before, "PATCH", call);
+  EXPECT_EQ(planned.places[0].second, R"("B")");
+  EXPECT_EQ(planned.places[1].second, R"({"a":{"c":1,"d":3},"b":2})");
+  EXPECT_EQ(PlannedState(tool, before, "PUT", call).places[1].second, R"({"a":{"d":3}})");
 }
 
 // Of a thing that is kept whole a PUT leaves nothing else.
