@@ -13,6 +13,10 @@ namespace {
 
 // How often something may have been escaped anew, so that little is held back.
 constexpr std::size_t kBackslashesMax = 8, kPercentsMax = 4;
+// How many line ends and blanks may stand where it was cut into lines.
+constexpr int kFoldMax = 16;
+// Behind fewer characters of it a line end is not waited behind: it ends an event of a stream.
+constexpr std::size_t kBeforeFoldMin = 4;
 constexpr std::size_t kCutOff = std::string_view::npos;  // the text ends before that is known
 
 char Lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; }
@@ -112,6 +116,33 @@ std::size_t AsEscape(std::string_view text, char wanted) {
   }
 }
 
+// A line end at the beginning of `text`, also as an escape of it.
+std::size_t AsLineEnd(std::string_view text) {
+  if (text.front() == '\n' || text.front() == '\r') return 1;
+  const std::size_t slashes = std::min(text.find_first_not_of('\\'), text.size());
+  if (slashes != 0 && slashes <= kBackslashesMax && slashes < text.size() &&
+      (text[slashes] == 'n' || text[slashes] == 'r')) {
+    return slashes + 1;
+  }
+  const std::size_t size = AsEscape(text, '\n');
+  return size != 0 ? size : AsEscape(text, '\r');
+}
+
+// Where a long line was cut into several, as base64 is in mails: what stands between two characters
+// of it.
+std::size_t AsFold(std::string_view text) {
+  std::size_t at = 0;
+  for (int i = 0; i < kFoldMax; ++i) {
+    const std::string_view rest = text.substr(at);
+    if (rest.empty()) return kCutOff;
+    const bool is_blank = at != 0 && (rest.front() == ' ' || rest.front() == '\t');
+    const std::size_t size = is_blank ? 1 : AsLineEnd(rest);
+    if (size == 0 || size == kCutOff) return size == 0 ? at : kCutOff;
+    at += size;
+  }
+  return 0;
+}
+
 std::size_t PairOf(char first, char second) {
   return std::size_t{256} * static_cast<unsigned char>(first) + static_cast<unsigned char>(second);
 }
@@ -121,10 +152,18 @@ constexpr std::size_t kNo = kCutOff - 1;
 // How many bytes at the beginning of `text` are the secret.
 std::size_t SizeOf(std::string_view secret, std::string_view text) {
   std::size_t at = 0;
+  const std::size_t whole = secret.size();
   while (!secret.empty()) {
     if (at == text.size()) return kCutOff;
     const std::size_t size = AsEscape(text.substr(at), secret.front());
     const bool is_plain = IsSameLetter(text[at], secret.front());
+    if (size == 0 && !is_plain) {
+      const std::size_t fold = at == 0 ? 0 : AsFold(text.substr(at));
+      const bool is_awaited = fold == kCutOff && whole - secret.size() >= kBeforeFoldMin;
+      if (fold == 0 || fold == kCutOff) return is_awaited ? kCutOff : kNo;
+      at += fold;
+      continue;
+    }
     secret.remove_prefix(1);
     if (is_plain && size != 0) {  // one or the other: what comes next tells
       const std::size_t plain = SizeOf(secret, text.substr(at + 1));
@@ -132,7 +171,6 @@ std::size_t SizeOf(std::string_view secret, std::string_view text) {
       if (size == kCutOff || plain == kCutOff) return kCutOff;
     }
     if (size == kCutOff) return kCutOff;
-    if (size == 0 && !is_plain) return kNo;
     at += std::max<std::size_t>(size, 1);
   }
   return at;
@@ -163,7 +201,7 @@ void EchoScrubber::AddBegin(const std::string& form, Known& known) {
   const char second = form.size() > 1 ? form[1] : form[0];
   for (const char c : {Lower(form[0]), Upper(form[0])}) {
     known.begins[static_cast<unsigned char>(c)] = true;
-    for (const char d : {Lower(second), Upper(second), '\\', '%', '&'}) {
+    for (const char d : {Lower(second), Upper(second), '\\', '%', '&', '\n', '\r'}) {
       known.pairs.set(PairOf(c, d));
     }
   }

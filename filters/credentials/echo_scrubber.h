@@ -16,7 +16,8 @@
 namespace recourse {
 
 // Each occurrence becomes as many asterisks, so that no length changes; also those in another case,
-// or of which a JSON writer, a url or a page has escaped some characters. A copy costs little.
+// cut by line ends, or of which a JSON writer, a url or a page has escaped some characters. A copy
+// costs little.
 class EchoScrubber {
  public:
   EchoScrubber() = default;

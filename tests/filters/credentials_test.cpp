@@ -41,6 +41,7 @@ TEST(EchoScrubberTest, HoldsNothingBackThatCannotBeOne) {
   EXPECT_EQ(scrubber.Take("event: x\n\n", false), "event: x\n\n");
   EXPECT_EQ(scrubber.Take("can", false), "");
   EXPECT_EQ(scrubber.Take("not", false), "cannot");
+  EXPECT_EQ(scrubber.Take("data: a can\n\n", false), "data: a can\n\n");
   EXPECT_EQ(EchoScrubber().Take("canary-0123456789", false), "canary-0123456789");
 }
 
@@ -131,6 +132,49 @@ TEST(EchoScrubberTest, KnowsItInBase64WhereverItStandsThere) {
         EXPECT_GE(std::ranges::count(clean, '*'), static_cast<std::ptrdiff_t>(secret.size()));
         EXPECT_EQ(clean.size(), text.size());
       }
+    }
+  }
+}
+
+TEST(EchoScrubberTest, KnowsItCutIntoLines) {
+  const std::string secret = "canary/01+23=45";
+  for (const char* const shown :
+       {"canary\n/01+23=45", "canary\r\n/01+23=45", "cana\nry/01+23=4\n5",
+        "canary\r\n\t  /01+\n23=45", R"(canary\n/01+23=45)", R"(canary\r\n/01+\n23=45)",
+        R"(canary\\n/01+23=45)", R"(canary\u000a/01+23=45)", "canary%0A%2f01+23=45",
+        "canary&#10;/01+23=45", "63616e6172792f\n30312b32333d3435"}) {
+    ExpectBlanked(secret, shown);
+  }
+  std::string early = "c\nanary/01+23=45";
+  (void)EchoScrubber({secret}).Clean(early, true);
+  EXPECT_EQ(early, std::string(early.size(), '*'));
+  for (const std::string_view other : {"canary \n/01+23=45", "canary\n\n", "canary\nx", "canary/01",
+                                       "\ncanary", "canary x/01+23=45"}) {
+    std::string text(other);
+    (void)EchoScrubber({secret}).Clean(text, true);
+    EXPECT_EQ(text, other);
+  }
+  EchoScrubber scrubber({secret});
+  EXPECT_EQ(scrubber.Take("canary", false), "");
+  std::size_t passed = 0;
+  for (int i = 0; i < 1'000; ++i) passed += scrubber.Take("\n", false).size();
+  EXPECT_GT(passed, 900U);
+}
+
+TEST(EchoScrubberTest, KnowsItInBase64OfLinesHoweverLongTheyAre) {
+  std::string text = "Authorization: Bearer ";
+  const std::string secret = "canary?>~0123456789abcdefghijklmnopqrstuvwxyz-0123456789-abcdef";
+  text = ToBase64(text + secret + " and more");
+  for (const std::size_t columns : {5U, 60U, 64U, 76U}) {
+    for (const std::string_view end : {"\n", "\r\n", R"(\n)", R"(\r\n)"}) {
+      std::string wrapped;
+      for (std::size_t at = 0; at < text.size(); at += columns) {
+        wrapped += (at == 0 ? "" : std::string(end)) + text.substr(at, columns);
+      }
+      std::string clean = wrapped;
+      (void)EchoScrubber({secret}).Clean(clean, true);
+      EXPECT_GE(std::ranges::count(clean, '*'), static_cast<std::ptrdiff_t>(secret.size()));
+      EXPECT_EQ(clean.size(), wrapped.size());
     }
   }
 }
