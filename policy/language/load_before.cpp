@@ -77,12 +77,28 @@ void ReadKeep(MapReader& map, BeforeRule& rule) {
   }
 }
 
+// Only a text or a number is compared, and no object that holds what is kept is one.
+void WarnAboutObject(MapReader& map, const BeforeRule& rule) {
+  if (!rule.version || rule.version->source != Source::kBody) return;
+  const std::string inside = rule.version->name + '/';
+  const bool is_object =
+      rule.version->name.empty() || std::ranges::any_of(rule.keep, [&](const Selector& kept) {
+        return kept.name.starts_with(inside);
+      });
+  if (!is_object) return;
+  map.problems().Warn(map.PlaceOf("version"), map.KeyOf("version"),
+                      rule.version->text +
+                          " is never a text or a number, so nothing is compared by it; " +
+                          std::string(kVersionHelp));
+}
+
 // The fields around an MCP message tell nothing of what its tool read.
 void ReadVersion(MapReader& map, const Speaks& speaks, BeforeRule& rule) {
   const auto text = map.Text("version");
   if (!text) return;
   rule.version = ReadPlace({*text, map.PlaceOf("version"), map.KeyOf("version")},
                            speaks.kind != Speaks::Kind::kMcp, kVersionHelp, map.problems());
+  WarnAboutObject(map, rule);
 }
 
 }  // namespace

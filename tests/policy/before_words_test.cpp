@@ -274,6 +274,25 @@ TEST(BeforeWordsTest, AReplacementPutsBackTheWholeOrSaysThatTheRestStays) {
   EXPECT_THAT(with("body#/title", title, ", rest: goes"), HasSubstr("undo.rest: not one of"));
 }
 
+TEST(BeforeWordsTest, AVersionThatIsNeverATextIsTold) {
+  const auto with = [](const std::string& keep, const std::string& version) {
+    return Load(Policy("    before: { request: \"GET /issues/{path.id}\", keep: " + keep +
+                       ", version: " + version +
+                       " }\n    undo: { request: \"PATCH /issues/{path.id}\", json: { title: "
+                       "\"{before.body#/data/title}\" }, only_if: unchanged }\n"));
+  };
+  const std::string title = "body#/data/title";
+  EXPECT_THAT(with(title, "body#"),
+              HasSubstr("p.yaml:8:73: warning: tools.t.before.version: body# is never a text or a "
+                        "number, so nothing is compared by it; accepted: a place of its answer"));
+  EXPECT_THAT(with(title, "body#/data"), HasSubstr("body#/data is never a text or a number"));
+  EXPECT_THAT(with(title, "body#/"), HasSubstr("body#/ is taken literally, and will hardly ever"));
+  for (const std::string version : {"body#/data/titles", "body#/data/version", "body#/data/title",
+                                    "body#/dat", "header.ETag"}) {
+    EXPECT_THAT(with(title, version), Not(HasSubstr("before.version"))) << version;
+  }
+}
+
 TEST(BeforeWordsTest, AnMcpToolIsReadByACallOfARead) {
   const auto with = [](const std::string& before, const std::string& get = "read") {
     return Load(
