@@ -21,6 +21,10 @@ constexpr std::string_view kSearchHelp =
 constexpr std::string_view kStateHelp =
     "a state may be there already, or by another hand: a condition is held against what `before` "
     "has read; ask by request: before";
+constexpr std::string_view kReachedHelp =
+    "accepted: conditions on what `before` keeps: answer.body#/status == \"VOIDED\"; or as_set: "
+    "what the call sets";
+constexpr std::string_view kAsSet = "as_set", kBefore = "before";
 constexpr std::string_view kWhereHelp =
     "accepted: a place in the element and a text, such as \"metadata/key == {key}\"";
 constexpr std::string_view kTwinShape =
@@ -176,7 +180,7 @@ void ReadHappened(MapReader& map, SettleRule& rule) {
   if (node == nullptr) return;
   const std::string key = map.KeyOf("happened");
   if (node->kind == YamlNode::Kind::kMap) return ReadSearch(*node, key, map.problems(), rule);
-  if (IsCondition(*node)) {
+  if (IsCondition(*node) || node->text == kAsSet) {
     map.problems().Error(node->place, key, std::string(kStateHelp));
     return;
   }
@@ -295,11 +299,6 @@ bool SaysNone(const YamlNode& settle) {
 
 namespace {
 
-constexpr std::string_view kReachedHelp =
-    "accepted: conditions on what `before` keeps: answer.body#/status == \"VOIDED\"; or as_set: "
-    "what the call sets";
-constexpr std::string_view kAsSet = "as_set";
-
 // All that say how to ask.
 constexpr std::array<std::string_view, 8> kAsking = {"call", "arguments", "graphql", "variables",
                                                      "json", "form",      "safe",    "mark"};
@@ -310,6 +309,11 @@ void ReadReached(MapReader& map, SettleRule& rule) {
   if (node->kind == YamlNode::Kind::kMap) {
     map.problems().Error(node->place, map.KeyOf("happened"),
                          std::string(kReachedHelp) + "; a list has a request of its own");
+    return;
+  }
+  if (const std::string doubt = DidYouMean(node->text, {std::string(kAsSet)}); !doubt.empty()) {
+    map.problems().Error(node->place, map.KeyOf("happened"),
+                         "'" + node->text + "' is none" + doubt + "; " + std::string(kReachedHelp));
     return;
   }
   const std::vector<LocatedText> texts = map.Texts("happened");
@@ -333,8 +337,19 @@ void ReadReached(MapReader& map, SettleRule& rule) {
 bool AsksBefore(const YamlNode& settle) {
   const YamlNode* const request =
       settle.kind == YamlNode::Kind::kMap ? settle.Find("request") : nullptr;
-  return request != nullptr && request->kind == YamlNode::Kind::kScalar &&
-         request->text == "before";
+  return request != nullptr && request->kind == YamlNode::Kind::kScalar && request->text == kBefore;
+}
+
+// Whether that is what was meant; told then.
+bool MisspellsBefore(const YamlNode& settle, MapReader& tool) {
+  const YamlNode* const request =
+      settle.kind == YamlNode::Kind::kMap ? settle.Find("request") : nullptr;
+  if (request == nullptr || request->kind != YamlNode::Kind::kScalar) return false;
+  const std::string doubt = DidYouMean(request->text, {std::string(kBefore)});
+  if (doubt.empty()) return false;
+  tool.problems().Error(request->place, tool.KeyOf("settle") + ".request",
+                        "'" + request->text + "' is no request" + doubt);
+  return true;
 }
 
 std::optional<SettleRule> ReadStateAsked(MapReader& tool, const std::optional<BeforeRule>& before) {
@@ -375,6 +390,7 @@ std::optional<SettleRule> ReadSettle(MapReader& tool, const Speaks& speaks,
   const YamlNode* node = tool.Get("settle");
   if (node == nullptr || SaysNone(*node)) return std::nullopt;
   if (AsksBefore(*node)) return ReadStateAsked(tool, before);
+  if (MisspellsBefore(*node, tool)) return std::nullopt;
   MapReader map(*node, tool.KeyOf("settle"), tool.problems(),
                 "{ request: \"GET /orders?client_ref={body#/client_ref}\", happened: "
                 "answer.body#/items/0/id }, or none if nothing can ask");

@@ -112,6 +112,85 @@ def test_updates_of_a_real_ledger_are_replayed(tmp_path):
     assert "refused (unknown-backend)" in gone, gone
 
 
+STATES = """\
+version: 1
+backends: { tracker: { url: "URL", hosts: [ tracker.test ] } }
+tools:
+  issues.retitle:
+    match: PATCH tracker /issues/{id}
+    effect: write
+    before: { request: "GET /issues/{path.id}", version: header.ETag,
+              keep: [ body#/title, "body#/state or null" ],
+              headers: { Authorization: "{header.Authorization}" } }
+    settle: { request: before, happened: as_set, absent: 'answer.body#/state == "locked"',
+              absent_after: 5s }
+    undo: { request: "PATCH /issues/{path.id}", only_if: unchanged, credentials: from_call,
+            json: { title: "{before.body#/title}", state: "{before.body#/state unless null}" } }
+  issues.close:
+    match: PUT tracker /issues/{id}/close
+    effect: write
+    before: { request: "GET /issues/{path.id}", keep: "body#/state or null",
+              headers: { Authorization: "{header.Authorization}" } }
+    settle: { request: before, happened: 'answer.body#/state == "closed"',
+              absent: 'answer.body#/state == "open"', absent_after: 1m }
+    undo: none
+    reason: a closing stays
+tests:
+  - call: "PATCH tracker /issues/i1"
+    body: { title: b }
+    expect: { tool: issues.retitle, effect: write, approval: false, key: [ caller, args ] }
+  - { call: "PUT tracker /issues/i1/close", expect: { tool: issues.close, effect: write } }
+  - { call: "GET tracker /issues/i1", expect: { tool: unlisted, effect: read } }
+"""
+
+
+def test_the_words_of_probes_by_a_state_are_tested(tmp_path):
+    text = STATES.replace("URL", "http://tracker.test")
+    code, said = judged(tmp_path, text)
+    assert code == 0, said
+    code, said = judged(tmp_path, text.replace("tool: issues.close,", "tool: issues.retitle,"))
+    assert code == 1 and "issues.close" in said, said
+    for wrong, right, problem in (
+        ("happened: as_sett", "happened: as_set", "did you mean 'as_set'?"),
+        ("absent_after: soon", "absent_after: 5s", "absent_after"),
+        ("request: befor,", "request: before,", "did you mean 'before'?"),
+        ("absent: 'answer.body/state ", "absent: 'answer.body#/state ", "absent: "),
+    ):
+        broken = text.replace(right, wrong, 1)
+        assert broken != text
+        code, said = judged(tmp_path, broken)
+        assert code == 3 and problem in said and "p.yaml:" in said, (wrong, said)
+
+
+def test_writes_that_are_asked_for_by_their_state_are_replayed(tmp_path):
+    tracker = Tracker()
+    try:
+        tracker.make("issues", "i1", title="a", state="open")
+        text = STATES.replace("URL", tracker.url)
+        with Recourse(tmp_path / "run", text) as process:
+            headers = {**rawhttp.traced("a" * 32), "Authorization": "Bearer x"}
+            tracker.lose_answers = 1
+            for title in ("b", "c"):
+                rawhttp.call(process.port, "PATCH", "/issues/i1", host="tracker.test",
+                             headers=headers, body={"title": title})  # fmt: skip
+            process.await_phase("/issues/i1", "SUCCEEDED")
+            listed = process.cli("events", "list", "--json", "--limit", "100")
+            rows = json.loads(listed.stdout)
+    finally:
+        tracker.stop()
+    assert {row["tool"] for row in rows} == {"issues.retitle"}, rows
+    same = replayed(tmp_path, rows, text, before=text)
+    assert same.returncode == 0 and "2 past write calls: 0 classed otherwise" in same.stdout, same
+    other = text.replace("happened: as_set, absent: 'answer.body#/state == \"locked\"',\n"
+                         "              absent_after: 5s", "happened: as_set")  # fmt: skip
+    assert other != text
+    said = replayed(tmp_path, rows, other, before=text)
+    assert "0 classed otherwise" in said.stdout, said
+    merged = text.replace("effect: write\n", "effect: write\n    identity: path.id\n", 1)
+    said = replayed(tmp_path, rows, merged, before=text).stdout
+    assert "merged        1  tool issues.retitle" in said, said
+
+
 def test_mutations_of_an_export_are_replayed(tmp_path):
     def row(number, field, **values):
         return {"event_id": number, "operation": number, "tool": "linear.issue.update",
