@@ -111,6 +111,10 @@ void DescribeBefore(const BeforeRule& rule, DescribedLines& lines) {
                                     : "it is sent, and cannot "
                                       "be undone";
   lines.emplace_back("", fmt::format("if that cannot be read: {}", then));
+  const bool is_tag = rule.version && rule.version->source == Selector::Source::kHeader;
+  lines.emplace_back(
+      "", fmt::format("what others write between the two, where the call sets it, is lost{}",
+                      is_tag ? ", unless If-Match keeps the call from it" : ""));
 }
 
 std::string DoneText(const UndoRule& undo) {
