@@ -30,7 +30,11 @@ CallValues PlacesOf(const CallValues& answered) {
 
 std::string VersionIn(const BeforeRule& rule, const CallValues& places) {
   const auto value = rule.version ? Select(*rule.version, places) : std::nullopt;
-  return value ? ScalarText(*value) : std::string();
+  std::string version = value ? ScalarText(*value) : std::string();
+  const bool is_tag = rule.version && IsEntityTag(*rule.version) && places.headers != nullptr;
+  const std::string* const coding =
+      is_tag ? FindHeader(*places.headers, "Content-Encoding") : nullptr;
+  return coding == nullptr ? version : VersionByTag(version, *coding);
 }
 
 // nullopt: a place that must be there is absent, or all of them are more than may be put into a
@@ -178,6 +182,10 @@ Snapshot StateLeft(const Tool& tool, Snapshot planned, const CallValues& answere
   return planned;
 }
 
+bool IsEntityTag(const Selector& version) {
+  return version.source == Selector::Source::kHeader && EqualsIgnoreCase(version.name, "ETag");
+}
+
 bool ReadsWhatIsWritten(std::string_view read, std::string_view path, std::string_view target) {
   return read == path || read == target;
 }
@@ -185,8 +193,7 @@ bool ReadsWhatIsWritten(std::string_view read, std::string_view path, std::strin
 std::string VersionToFind(const Tool& tool, const StateKept& state, const HttpRequest& call,
                           std::string_view path, const CallValues& values) {
   const auto& version = tool.before->version;
-  const bool is_tag = version && version->source == Selector::Source::kHeader &&
-                      EqualsIgnoreCase(version->name, "ETag") && IsStrongTag(state.before.version);
+  const bool is_tag = version && IsEntityTag(*version) && IsStrongTag(TagOf(state.before.version));
   // As its undo asks: so the policy knows a backend that takes it.
   const bool asks = std::ranges::any_of(
       UndosOf(tool), [](const UndoRule* undo) { return undo->only_if_unchanged; });
@@ -200,7 +207,7 @@ std::string VersionToFind(const Tool& tool, const StateKept& state, const HttpRe
   }
   // Else a refusal could not be told from one that came after the call had been made.
   if (!ShowsUnmade(tool, call.method, values, state.before, state.before)) return {};
-  return state.before.version;
+  return std::string(TagOf(state.before.version));
 }
 
 std::string VersionTold(const BeforeRule& rule, const Answer& answer) {

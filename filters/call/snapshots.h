@@ -31,6 +31,9 @@ Snapshot PlannedState(const Tool& tool, const Snapshot& before, std::string_view
 // its field what a query shows of it.
 Snapshot StateLeft(const Tool& tool, Snapshot planned, const CallValues& answered);
 
+// Whether that `version` of a `before` is the one that HTTP itself has.
+bool IsEntityTag(const Selector& version);
+
 // Whether what is read there is the very thing that a call to `target`, with that canonical path,
 // writes to. With another query it is another representation, whose tag a write may not know (RFC
 // 9110, section 8.8.3).

@@ -39,7 +39,7 @@ Verdict OfLostRace(RequestContext& context, const CallValues& values) {
     return verdict;
   }
   verdict.phase = Phase::kNotSent;
-  context.tag_is_refused = context.before->state->before.version == context.if_match;
+  context.tag_is_refused = TagOf(context.before->state->before.version) == context.if_match;
   verdict.detail =
       context.tag_is_refused
           ? "the backend refused the version that it shows: nothing was done"

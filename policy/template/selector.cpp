@@ -146,7 +146,8 @@ std::optional<Json> Select(const Selector& selector, const CallValues& values) {
     case Source::kBeforeBody:
       return values.before == nullptr ? std::nullopt : KeptAt(*values.before, selector.name);
     case Source::kBeforeHeader:
-      return values.before == nullptr ? std::nullopt : NonEmpty(values.before->version);
+      return values.before == nullptr ? std::nullopt
+                                      : NonEmpty(std::string(TagOf(values.before->version)));
   }
   return std::nullopt;
 }

@@ -5,6 +5,8 @@
 
 #include <random>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace recourse::snapshot_test {
 namespace {
@@ -56,6 +58,75 @@ TEST(SnapshotTest, OnlyStrongTagsAreAskedFor) {
   EXPECT_FALSE(IsStrongTag("\""));
   EXPECT_FALSE(IsStrongTag(R"("v2", "v9")"));
   EXPECT_FALSE(IsStrongTag(""));
+}
+
+// RFC 9110, section 8.8: what a server codes it may give another tag, or a weaker one.
+TEST(SnapshotTest, TagsOfTwoCodingsAreComparedAsFarAsTheyTell) {
+  using enum VersionMatch;
+  struct Row {
+    const char *a, *a_coding, *b, *b_coding;
+    VersionMatch match;
+  };
+  const Row rows[] = {
+      {R"("abc")", "", R"("abc")", "", kSame},
+      {R"("abc")", "", R"("abd")", "identity", kOther},
+      {R"(W/"abc")", "", R"("abc")", "", kSame},
+      {R"(W/"abc")", "", R"(W/"abd")", "", kOther},
+      {R"(W/"abc")", "gzip", R"("abc")", "", kSame},              // nginx
+      {R"("abc-gzip")", "gzip", R"("abc")", "", kSame},           // Apache
+      {R"("abc-gzip")", "x-GZIP", R"("abc")", "", kSame},         //
+      {R"(W/"abc--gzip")", "gzip", R"("abc")", "", kSame},        // Jetty
+      {R"("abc-gzip")", "gzip", R"("abd")", "", kOther},          //
+      {R"("abc-gzip")", "gzip", R"("abc-br")", "br", kSame},      //
+      {R"("abc-gzip")", "gzip", R"("abc-gzip")", "gzip", kSame},  //
+      {R"("abc")", "gzip", R"("abc")", "", kUnknown},             // section 8.8.3.3
+      {R"("123-b")", "gzip", R"("123-a")", "", kUnknown},         //
+      {R"("123-b")", "gzip", R"("123-b")", "gzip", kSame},        //
+      {R"("123-b")", "gzip", R"("124-b")", "gzip", kOther},       //
+      {R"("gzip")", "gzip", R"("gzip")", "", kUnknown},           //
+      {R"("abc-gzip")", "gzip, br", R"("abc")", "", kUnknown},    //
+      {"7", "gzip", "7", "", kSame},
+      {"7", "gzip", "8", "", kOther},
+      {"a b", "", "a b", "", kSame},
+      {"", "", R"("abc")", "", kUnknown},
+      {"", "", "", "", kUnknown},
+  };
+  for (const auto& [a, a_coding, b, b_coding, match] : rows) {
+    const std::string one = VersionByTag(a, a_coding), other = VersionByTag(b, b_coding);
+    EXPECT_EQ(MatchVersions(one, other), match) << one << ' ' << other;
+    EXPECT_EQ(MatchVersions(other, one), match) << other << ' ' << one;
+    EXPECT_EQ(TagOf(one), a);
+  }
+  const Snapshot before = State("1", "\"v1\""), ours = State("2", VersionByTag("\"x\"", "gzip"));
+  EXPECT_EQ(DriftOf(before, ours, State("2", "\"v2\"")), Drift::kUnchanged);
+  EXPECT_EQ(DriftOf(before, ours, State("3", "\"v2\"")), Drift::kChanged);
+  EXPECT_EQ(DriftOf(before, ours, State("2", VersionByTag("\"y\"", "gzip"))), Drift::kChanged);
+}
+
+TEST(SnapshotTest, OnlyWhatIsCountedTellsThatOneWriteLiesBetween) {
+  for (const auto& [earlier, later] :
+       std::vector<std::pair<std::string, std::string>>{{"7", "8"},
+                                                        {"99", "100"},
+                                                        {"\"v9\"", "\"v10\""},
+                                                        {"W/\"3\"", "\"4\""},
+                                                        {"rev-1", "rev-2"},
+                                                        {"gzip \"v1-gzip\"", "\"v2\""}}) {
+    EXPECT_TRUE(IsNextVersion(earlier, later)) << earlier << ' ' << later;
+    EXPECT_FALSE(IsNextVersion(later, earlier)) << earlier << ' ' << later;
+    EXPECT_FALSE(IsNextVersion(earlier, earlier)) << earlier;
+  }
+  for (const auto& [earlier, later] : std::vector<std::pair<std::string, std::string>>{
+           {"7", "9"},
+           {"v7", "w8"},
+           {"", "1"},
+           {"7", ""},
+           {"1764460800", "1764460801"},
+           {"2026-11-30T10:00:01", "2026-11-30T10:00:02"},
+           {"a1b7", "a1b8"},
+           {"v1a", "v2a"},
+           {"gzip \"v1\"", "\"v2\""}}) {
+    EXPECT_FALSE(IsNextVersion(earlier, later)) << earlier << ' ' << later;
+  }
 }
 
 // Random writes, and random changes by somebody else after them, or none.
