@@ -44,14 +44,30 @@ class OwnMoves {
 
   // Whether one has led from what `step` left to that version.
   bool LeadsTo(const Event& step, const std::string& version) const {
-    const Move move{NameOf(step), step.state->ours.version, version};
-    return std::ranges::find(moves_, move) != moves_.end();
+    const std::string name = NameOf(step);
+    return std::ranges::any_of(moves_, [&](const Move& move) {
+      return move.IsOf(name, step) && MatchVersions(move.to, version) == VersionMatch::kSame;
+    });
+  }
+
+  // Whether that version is the one after what `step` left, or after what one of ours has made of
+  // that: one write alone lies between.
+  bool IsNextAfter(const Event& step, const std::string& version) const {
+    if (IsNextVersion(step.state->ours.version, version)) return true;
+    const std::string name = NameOf(step);
+    return std::ranges::any_of(moves_, [&](const Move& move) {
+      return move.IsOf(name, step) && IsNextVersion(move.to, version);
+    });
   }
 
  private:
   struct Move {
     std::string name, from, to;
     bool operator==(const Move&) const = default;
+    bool IsOf(std::string_view resource, const Event& step) const {
+      return name == resource &&
+             MatchVersions(from, step.state->ours.version) == VersionMatch::kSame;
+    }
   };
   static bool IsTerm(std::string_view field) { return field.empty() || field.front() == ':'; }
   // What the resource is asked for by.

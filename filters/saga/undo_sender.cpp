@@ -290,23 +290,29 @@ Task<std::optional<UndoVerdict>> UndoSender::Compare(const Tried& tried, int att
   }
   auto verdict = JudgeState(tried.step, judged, tried.shown, is_resend);
   if (verdict && verdict->found) verdict->found = *now;
+  if (verdict && is_resend && now) NoteOwnVersion(tried.step, *now, *verdict);
   const auto& version = tried.tool->before->version;
-  const bool is_tag = version && version->source == Selector::Source::kHeader &&
-                      EqualsIgnoreCase(version->name, "ETag");
-  if (!verdict && is_tag && IsStrongTag(now->version)) {
-    SetHeader(fields, std::string(kIfMatch), now->version);
+  if (!verdict && version && IsEntityTag(*version) && IsStrongTag(TagOf(now->version))) {
+    SetHeader(fields, std::string(kIfMatch), std::string(TagOf(now->version)));
   }
   co_return verdict;
 }
 
 Task<UndoOutcome> UndoSender::FindOut(const Tried& tried, Event unknown, std::string otherwise) {
   const auto now = co_await ReadState(tried, unknown.attempt);
-  const auto verdict = JudgeState(tried.step, now, {}, true);
+  auto verdict = JudgeState(tried.step, now, {}, true);
   if (!verdict || verdict->phase != Phase::kSucceeded) {
     co_return UndoOutcome{UndoOutcome::Kind::kStuck, std::move(otherwise), {}};
   }
+  NoteOwnVersion(tried.step, *now, *verdict);
   co_return co_await Record(unknown, Phase::kUncertain, tried, std::move(*verdict),
                             std::unexpected(Error()));
+}
+
+void UndoSender::NoteOwnVersion(const Event& step, const Snapshot& now,
+                                UndoVerdict& verdict) const {
+  const bool is_done = verdict.phase == Phase::kSucceeded && !now.is_gone;
+  if (is_done && moves_.IsNextAfter(step, now.version)) verdict.version = now.version;
 }
 
 Task<std::optional<Event>> UndoSender::TakenOn(const Tried& tried, std::uint64_t earlier) {

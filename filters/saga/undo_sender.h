@@ -90,6 +90,9 @@ class UndoSender {
   Task<UndoVerdict> ThenProbe(const Tried& tried, UndoVerdict verdict);
   // Of an undo whose outcome is unknown, and which is not to be sent again.
   Task<UndoOutcome> FindOut(const Tried& tried, Event unknown, std::string otherwise);
+  // Of an undo that was sent, and whose answer was lost: the one write since is its own, so that
+  // older steps find what they have left in the version `now`.
+  void NoteOwnVersion(const Event& step, const Snapshot& now, UndoVerdict& verdict) const;
   // Of an undo that was taken on: whether it is done by now.
   Task<UndoOutcome> AskWhetherDone(const Tried& tried, Event taken_on);
   // That undo, if it was.

@@ -214,6 +214,99 @@ def test_a_change_between_the_look_and_the_write_is_not_overwritten(machine, tra
     assert tracker.state("issues", name) == left
 
 
+@pytest.mark.parametrize("theirs", [{"a": 1, "b": None}, {"a": 1}, {"a": 1, "b": 9}])
+@pytest.mark.parametrize("tells", [True, False], ids=["told", "not told"])
+def test_what_was_emptied_beside_what_a_call_names_in_an_object_stays(
+    machine, tracker, theirs, tells
+):
+    tracker.has_tags, tracker.merges, tracker.tells = False, True, tells
+    name = machine.issue(labels={"a": 1, "b": 2})
+
+    def meanwhile(kind, which):
+        tracker.after_read = None
+        tracker.set(kind, which, {**tracker.state(kind, which), "labels": theirs})
+
+    tracker.after_read = meanwhile
+    flow = machine.park(machine.update(name, {"labels": {"a": 3}}))
+    assert "/labels" in flow["reason"], flow
+    assert tracker.state("issues", name)["labels"] == {**theirs, "a": 3}
+
+
+@pytest.mark.parametrize("merges, tells", [(True, True), (True, False), (False, True)])
+def test_an_object_is_put_back_where_nobody_else_can_have_changed_it(
+    machine, tracker, merges, tells
+):
+    tracker.has_tags, tracker.merges, tracker.tells = False, merges, tells
+    name = machine.issue(labels={"a": 1, "b": 2})
+    machine.undo(machine.update(name, {"labels": {"a": 3, "b": 4} if not merges else {"a": 3}}))
+    assert tracker.state("issues", name)["labels"] == {"a": 1, "b": 2}
+
+
+CODED = {
+    "apache": lambda tag: tag[:-1] + '-gzip"',
+    "nginx": lambda tag: "W/" + tag,
+    "of its own": lambda tag: f'"{tag[::-1][1:-1]}g"',
+}
+
+
+@pytest.mark.parametrize("is_changed", [False, True], ids=["ours", "theirs"])
+@pytest.mark.parametrize("reads", [False, True], ids=["writes", "all"])
+@pytest.mark.parametrize("coded", CODED)
+def test_a_tag_of_a_coded_answer_hides_no_change_and_makes_none(
+    machine, tracker, coded, reads, is_changed
+):
+    tracker.coded_tag, tracker.codes_reads = CODED[coded], reads
+    name = machine.issue()
+    answer = machine.call("PATCH", f"/issues/{name}", PATCH)
+    assert answer.status == 200 and answer.header("ETag") == CODED[coded]('"v2"'), answer
+    trace = machine.trace
+    if is_changed:
+        tracker.foreign("issues", name, labels=["theirs"])
+        machine.park(trace)
+        assert tracker.state("issues", name)["labels"] == ["theirs"]
+        return
+    machine.undo(trace)
+    assert tracker.state("issues", name) == {"id": name, "body": "untouched", **FIELDS}
+    tag = CODED[coded]('"v2"') if reads else '"v2"'
+    sent = tracker.asked("PATCH", f"/issues/{name}")[-1]["If-Match"]
+    assert sent == (None if tag.startswith("W/") else tag)
+
+
+@pytest.mark.skipif(not CRASH_POINTS, reason="this binary has no crash points")
+@pytest.mark.parametrize("at, theirs, counts",
+                         [(1, None, True), (2, None, True), (3, None, True), (1, "theirs", True),
+                          (2, "theirs", True), (1, None, False)])  # fmt: skip
+@pytest.mark.parametrize("is_repeatable", [True, False], ids=["repeatable", "once"])
+def test_older_updates_are_undone_though_the_answer_of_an_undo_was_lost_in_a_kill(
+    tracker, tmp_path, at, theirs, counts, is_repeatable
+):
+    once = "      only_if: unchanged\n"
+    again = once + "      repeatable: true\n" if is_repeatable else once
+    run = Recourse(tmp_path, policy(tracker.url).replace(once, again, 1))
+    run.start({"RECOURSE_CRASH_POINT": f"k20:{at}"})
+    tracker.counts = counts
+    alone = Machine(run, tracker)
+    titles = ["three", "two", "one", FIELDS["title"]]
+    name = alone.issue()
+    trace = alone.update(name, {"title": "one"})
+    for title in ("two", "three"):
+        alone.call("PATCH", f"/issues/{name}", {"title": title}, trace=trace)
+    run.cli("flows", "cancel", trace, "--reason", "r")
+    run.wait()
+    assert tracker.state("issues", name)["title"] == titles[at]
+    if theirs:
+        tracker.foreign("issues", name, body=theirs)  # which only the tag tells
+    with run:
+        is_clear = counts and not theirs
+        flow = alone.await_flow(trace, "UNDONE" if is_clear else "NEEDS_HUMAN")
+        assert is_clear or "something else in it" in flow["reason"], flow
+        thing = tracker.state("issues", name)
+        assert thing["title"] == (titles[3] if is_clear else titles[at])
+        assert thing["body"] == (theirs or "untouched")
+        assert len(tracker.effects) == 3 + (3 if is_clear else at)
+        assert run.verify()["ok"]
+
+
 @pytest.mark.skipif(not CRASH_POINTS, reason="this binary has no crash points")
 def test_a_kill_between_two_undos_does_not_forget_what_the_first_one_left(tracker, tmp_path):
     run = Recourse(tmp_path, policy(tracker.url))

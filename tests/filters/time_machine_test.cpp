@@ -41,6 +41,8 @@ class Tracker : public World {
   std::string title = "\"old\"";
   int version = 1;
   bool has_tags = true;
+  bool counts = true;                        // its versions are counted, and no digests
+  std::string coding, coded_tag;             // of answers to writes, each with a tag of its own
   bool is_theirs = false;                    // the last change is somebody else's
   bool overwrote = false;                    // what somebody else had written
   int lost = 0;                              // so many writes act, and their answers are lost
@@ -76,12 +78,16 @@ class Tracker : public World {
     title = request.body.substr(9, request.body.size() - 10);
     ++version;
     if (lost > 0 && lost-- > 0) return CutAfterSend();
-    return Respond(200, R"({"title":)" + title + "}", Tag());
+    Headers fields = Tag();
+    if (!coding.empty()) fields = {{"ETag", coded_tag}, {"Content-Encoding", coding}};
+    return Respond(200, coding.empty() ? R"({"title":)" + title + "}" : "coded", fields);
   }
 
  private:
   Headers Tag() const {
-    return has_tags ? Headers{{"ETag", "\"v" + std::to_string(version) + "\""}} : Headers();
+    if (!has_tags) return {};
+    const std::string digest = std::to_string(1'000'003 * version % 65'537) + "-x";
+    return {{"ETag", "\"v" + (counts ? std::to_string(version) : digest) + "\""}};
   }
   Step Show() {
     if (unreadable > 0 && unreadable-- > 0) return Respond(503, "");
@@ -297,6 +303,70 @@ TEST(TimeMachineTest, AnUndoWhoseAnswerIsLostIsFoundToHaveHappened) {
   EXPECT_EQ(world.upstream.writes.size(), 2U);
 }
 
+// The newer one's undo has happened, and nobody was told: the one write since is its own.
+TEST(TimeMachineTest, OlderUpdatesAreUndoneToo) {
+  for (int at = 1; at <= 3; ++at) {
+    Tracker world;
+    for (const char* const value : {"\"one\"", "\"two\"", "\"three\""}) (void)world.Update(value);
+    int undos = 0;
+    world.upstream.decide = [&](const HttpRequest& request) {
+      if (++undos == at) world.lost = 1;
+      return world.Change(request);
+    };
+    EXPECT_EQ(world.Cancel(), FlowPhase::kUndone) << at;
+    EXPECT_EQ(world.title, "\"old\"") << at;
+    EXPECT_EQ(world.upstream.writes.size(), 6U) << at;
+  }
+}
+
+TEST(TimeMachineTest, UnlessSomebodyMayHaveWrittenBeside) {
+  for (const bool counts : {true, false}) {
+    Tracker world;
+    world.counts = counts;
+    for (const char* const value : {"\"one\"", "\"two\""}) (void)world.Update(value);
+    bool is_first = true;
+    world.upstream.decide = [&](const HttpRequest& request) {
+      if (std::exchange(is_first, false)) world.lost = 1;
+      const Step step = world.Change(request);
+      if (counts) world.Foreign(world.title);
+      return step;
+    };
+    EXPECT_EQ(world.Cancel(), FlowPhase::kNeedsHuman);
+    EXPECT_EQ(world.title, "\"one\"");
+    EXPECT_FALSE(world.overwrote);
+  }
+}
+
+TEST(TimeMachineTest, ATagOfACodedAnswerIsNotTakenForAChange) {
+  for (const auto& [tag, is_known] : std::vector<std::pair<std::string, bool>>{
+           {"\"v2-gzip\"", true}, {"W/\"v2\"", true}, {"\"another\"", false}}) {
+    for (const bool is_changed : {false, true}) {
+      Tracker world;
+      world.coding = "gzip";
+      world.coded_tag = tag;
+      EXPECT_EQ(world.Update("\"new\"").status, 200);
+      world.coding.clear();
+      if (is_changed) world.Foreign("\"theirs\"");
+      EXPECT_EQ(world.Cancel(), is_changed ? FlowPhase::kNeedsHuman : FlowPhase::kUndone) << tag;
+      EXPECT_EQ(world.title, is_changed ? "\"theirs\"" : "\"old\"") << tag;
+      EXPECT_FALSE(world.overwrote);
+      if (is_changed) continue;
+      const std::string* const asked =
+          FindHeader(world.upstream.writes.back().request.headers, "If-Match");
+      ASSERT_NE(asked, nullptr) << tag;
+      EXPECT_EQ(*asked, "\"v2\"") << tag;
+    }
+    // What is not kept has changed: as far as the tag tells of it, a human decides.
+    Tracker world;
+    world.coding = "gzip";
+    world.coded_tag = tag;
+    EXPECT_EQ(world.Update("\"new\"").status, 200);
+    world.coding.clear();
+    ++world.version;
+    EXPECT_EQ(world.Cancel(), is_known ? FlowPhase::kNeedsHuman : FlowPhase::kUndone) << tag;
+  }
+}
+
 TEST(TimeMachineTest, AForeignChangeIsNeverOverwritten) {
   std::mt19937 random(20261126);
   const auto draw = [&](unsigned most) { return static_cast<int>(random() % most); };
@@ -330,168 +400,6 @@ TEST(TimeMachineTest, AForeignChangeIsNeverOverwritten) {
   }
   EXPECT_GT(undone, 200);
   EXPECT_GT(parked, 200);
-}
-
-BeforeRule RuleOf(std::vector<std::string> keep) {
-  BeforeRule rule;
-  for (const std::string& place : keep) rule.keep.push_back(*ParseSelector("body#" + place));
-  rule.version = *ParseSelector("header.ETag");
-  return rule;
-}
-
-Json Parsed(const std::string& text) { return *ParseJson(text); }
-
-TEST(SnapshotsTest, WhatACallLeavesFollowsFromItsBody) {
-  Tool tool;
-  tool.before = RuleOf({"/a", "/b"});
-  const Snapshot before{.version = "\"v1\"", .places = {{"/a", "1"}, {"/b", "2"}}};
-  const Json body = Parsed(R"({"b":[3],"c":4})");
-  CallValues call;
-  call.body = &body;
-  const Snapshot planned = PlannedState(tool, before, "PATCH", call);
-  EXPECT_EQ(planned.places, (Headers{{"/a", "1"}, {"/b", "[3]"}}));
-  EXPECT_EQ(planned.version, "");
-  EXPECT_TRUE(PlannedState(tool, before, "DELETE", call).is_gone);
-  const Json patches = Parsed(R"([{"op":"replace","path":"/a","value":9}])");
-  call.body = &patches;
-  EXPECT_EQ(PlannedState(tool, before, "PATCH", call).places, before.places);
-
-  const Headers tag{{"ETag", "\"v2\""}};
-  const Json whole = Parsed(R"({"a":7,"b":8})"), part = Parsed(R"({"a":7})");
-  CallValues answered;
-  answered.answer_headers = &tag;
-  answered.answer_body = &whole;
-  EXPECT_EQ(StateLeft(tool, planned, answered).places, (Headers{{"/a", "7"}, {"/b", "8"}}));
-  answered.answer_body = &part;
-  EXPECT_EQ(StateLeft(tool, planned, answered).places, planned.places);
-  EXPECT_EQ(StateLeft(tool, planned, answered).version, "\"v2\"");
-  answered.answer_body = nullptr;
-  EXPECT_EQ(StateLeft(tool, planned, answered).places, planned.places);
-}
-
-TEST(SnapshotsTest, AMutationSetsWhatItsUndoPutsBackUnderThatName) {
-  const auto loaded = LoadPolicyText("p.yaml", R"(
-version: 1
-backends: { b: { url: "http://b/graphql", protocol: graphql } }
-tools:
-  t:
-    match: mutation b issueUpdate
-    effect: write
-    before:
-      graphql: "query($id: ID!) { issue(id: $id) { title state { id } } }"
-      variables: { id: "{body#/id}" }
-      keep: [ body#/data/issue/title, body#/data/issue/state/id ]
-    undo:
-      graphql: "mutation($i: ID!, $in: In!) { issueUpdate(id: $i, input: $in) { ok } }"
-      variables:
-        i: "{body#/id}"
-        in:
-          title: "{before.body#/data/issue/title}"
-          stateId: "{before.body#/data/issue/state/id}"
-      only_if: unchanged
-)");
-  ASSERT_TRUE(loaded.ok());
-  const Tool& tool = loaded.policy->tools.front();
-  const Snapshot before{
-      .places = {{"/data/issue/title", "\"old\""}, {"/data/issue/state/id", "1"}}};
-  const Json body = Parsed(R"({"id":"7","input":{"stateId":2}})");
-  CallValues call;
-  call.body = &body;
-  const Snapshot planned = PlannedState(tool, before, "POST", call);
-  EXPECT_EQ(planned.places,
-            (Headers{{"/data/issue/title", "\"old\""}, {"/data/issue/state/id", "2"}}));
-  // What its answer shows stands as the backend has taken it.
-  const Json answer = Parsed(R"({"data":{"issueUpdate":{"issue":{"title":"Old"}}}})");
-  call.answer_body = &answer;
-  EXPECT_EQ(StateLeft(tool, planned, call).places,
-            (Headers{{"/data/issue/title", "\"Old\""}, {"/data/issue/state/id", "2"}}));
-}
-
-constexpr const char* kEdit = R"(
-version: 1
-backends: { b: { url: "http://b" } }
-tools:
-  t:
-    match: "POST b /edit/{id}"
-    effect: write
-    identity: [ path.id, body#/text ]
-    before:
-      request: "GET /shown/{path.id}"
-      keep: [ body#/m/text, "body#/m/blocks or null" ]
-    undo:
-      request: "POST /edit/{path.id}"
-      json: { text: "{before.body#/m/text}", blocks: "{before.body#/m/blocks unless null}" }
-      only_if: unchanged
-)";
-
-TEST(SnapshotsTest, ACallSetsWhatTheSameCallPutsBackUnderThatName) {
-  const auto loaded = LoadPolicyText("p.yaml", kEdit);
-  ASSERT_TRUE(loaded.ok());
-  const Snapshot before{.places = {{"/m/text", "\"old\""}, {"/m/blocks", "null"}}};
-  const Json body = Parsed(R"({"text":"new"})");
-  CallValues call;
-  call.body = &body;
-  EXPECT_EQ(PlannedState(loaded.policy->tools.front(), before, "POST", call).places,
-            (Headers{{"/m/text", "\"new\""}, {"/m/blocks", "null"}}));
-}
-
-TEST(SnapshotsTest, WhatWasNotThereIsLeftOutUnlessTheCallMayHaveSetIt) {
-  const auto loaded = LoadPolicyText("p.yaml", kEdit);
-  ASSERT_TRUE(loaded.ok());
-  const BeforeRule& rule = *loaded.policy->tools.front().before;
-  const auto read = ReadSnapshot(rule, Respond(200, R"({"m":{"text":"old"}})").answer, false);
-  ASSERT_TRUE(read);
-  EXPECT_EQ(read->places, (Headers{{"/m/text", "\"old\""}, {"/m/blocks", "null"}}));
-  EXPECT_FALSE(ReadSnapshot(rule, Respond(200, R"({"m":{"blocks":[]}})").answer, false));
-
-  const std::vector<std::pair<std::string, std::string>> path{{"id", "7"}};
-  const auto undone = [&](const Json* body) {
-    CallValues call;
-    call.path = &path;
-    call.body = body;
-    call.before = &*read;
-    const auto request = Render(loaded.policy->tools.front().undo->request, call);
-    return request ? request->body : "refused";
-  };
-  const Json text = Parsed(R"({"text":"new"})"), both = Parsed(R"({"text":"new","blocks":[1]})");
-  EXPECT_EQ(undone(&text), R"({"text":"old"})");
-  EXPECT_EQ(undone(&both), "refused");
-  EXPECT_EQ(undone(nullptr), "refused");
-}
-
-TEST(SnapshotsTest, OnlyAWholeAnswerShowsAState) {
-  const BeforeRule rule = RuleOf({"/a"});
-  const auto why = [&](Answer answer, bool may_be_gone = false) {
-    const auto read = ReadSnapshot(rule, answer, may_be_gone);
-    return read ? std::string("read") : read.error().why;
-  };
-  EXPECT_EQ(why(Respond(200, R"({"a":null})").answer), "read");
-  EXPECT_EQ(why(Respond(202, R"({"a":1})").answer), "the backend answered 202");
-  EXPECT_EQ(why(Respond(404, R"({"a":1})").answer), "the backend answered 404");
-  EXPECT_EQ(why(Respond(404, "").answer, true), "read");
-  EXPECT_EQ(why(Respond(404, R"({"error":"gone"})").answer, true), "read");
-  for (const int status : {203, 206}) {
-    EXPECT_EQ(why(Respond(status, R"({"a":1})").answer),
-              "the backend answered " + std::to_string(status));
-  }
-  for (const int status : {200, 404}) {
-    Answer old = Respond(status, R"({"a":1})").answer;
-    old.response.headers = {{"Age", "7"}};
-    EXPECT_EQ(why(old, true), "the answer is an old one, from a cache");
-    old.response.headers = {{"Age", "0"}};
-    EXPECT_EQ(why(old, true), "read");
-  }
-  Answer page = Respond(404, "<html>").answer;
-  page.response.headers = {{"Content-Type", "text/html"}};
-  EXPECT_EQ(why(page, true), "the backend answered 404");
-  EXPECT_EQ(why(Respond(200, R"({"b":1})").answer), "the answer has nothing at body#/a");
-  EXPECT_EQ(why(Respond(200, "<html>").answer), "the answer is not a whole JSON text");
-  Answer cut = Respond(200, R"({"a":1})").answer;
-  cut.body_complete = false;
-  EXPECT_EQ(why(cut), "the answer is not a whole JSON text");
-  const std::string large(limits::kRenderedRequestBytesMax, 'x');
-  EXPECT_EQ(why(Respond(200, R"({"a":")" + large + "\"}").answer),
-            "what `keep` names is larger than 64 KiB");
 }
 
 }  // namespace
