@@ -64,8 +64,8 @@ std::optional<Snapshot> Keep(const BeforeRule& rule, const CallValues& places,
   return state;
 }
 
-// What an update leaves of an object: what it does not name stays, however deep.
-void MergeInto(Json& whole, const Json& sets) {
+// What an update leaves of an object: what it does not name stays, however deep, or in it itself.
+void MergeInto(Json& whole, const Json& sets, bool is_deep) {
   if (!IsObject(&whole) || !IsObject(&sets)) {
     whole = sets;
     return;
@@ -74,16 +74,18 @@ void MergeInto(Json& whole, const Json& sets) {
     const auto at = std::ranges::find(whole.members, member.first, &Json::Member::first);
     if (at == whole.members.end()) {
       whole.members.push_back(member);
+    } else if (is_deep) {
+      MergeInto(at->second, member.second, is_deep);
     } else {
-      MergeInto(at->second, member.second);
+      at->second = member.second;
     }
   }
 }
 
-std::optional<Json> Updated(const std::string& before, const Json& sets) {
+std::optional<Json> Updated(const std::string& before, const Json& sets, bool is_deep) {
   auto whole = ParseJson(before);
   if (!whole || !IsObject(&*whole) || !IsObject(&sets)) return std::nullopt;
-  MergeInto(*whole, sets);
+  MergeInto(*whole, sets, is_deep);
   return std::move(*whole);
 }
 
@@ -147,7 +149,7 @@ Snapshot PlannedState(const Tool& tool, const Snapshot& before, std::string_view
   Snapshot planned = before;
   planned.version.clear();
   if (call.body == nullptr || call.body->kind != Json::Kind::kObject) return planned;
-  const bool replaces = ReplacesWhole(tool, method);
+  const bool is_put = method == "PUT", replaces = ReplacesWhole(tool, method);
   std::vector<KeptArgument> sets = KeptArguments(tool);
   for (const Selector& place : tool.before->keep) sets.push_back({place.name, place.name});
   for (const auto& [argument, kept] : sets) {
@@ -156,7 +158,9 @@ Snapshot PlannedState(const Tool& tool, const Snapshot& before, std::string_view
     std::string text;
     const bool is_set = value != nullptr && place != planned.places.end();
     if (!is_set) continue;
-    const auto whole = replaces ? std::nullopt : Updated(place->second, *value);
+    // Such a PUT replaces what it names.
+    const bool is_update = is_put ? !replaces && kept.empty() && argument.empty() : true;
+    const auto whole = is_update ? Updated(place->second, *value, !is_put) : std::nullopt;
     if (AppendJson(text, whole ? *whole : *value)) place->second = std::move(text);
   }
   return planned;

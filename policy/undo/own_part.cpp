@@ -133,6 +133,7 @@ bool IsServers(std::string_view name, const Json* before, const Json* shown) {
 
 enum class Reach : std::uint8_t {
   kUpdates,   // what it does not name stays: where it does not, nobody can tell who took it away
+  kNames,     // the same of the thing itself, but it replaces what it names
   kReplaces,  // it takes away what it does not name
 };
 
@@ -150,7 +151,8 @@ bool AreOwn(const Json& before, const Json& set, const Json& shown, Reach reach)
   return std::ranges::all_of(shown.members, [&](const Json::Member& is) {
     const Json* const told = set.Find(is.first);
     if (told == nullptr && replaces && IsEmpty(&is.second)) return true;
-    return IsOwn(before.Find(is.first), told, &is.second, is.first, reach);
+    const Reach inside = reach == Reach::kNames ? Reach::kReplaces : reach;
+    return IsOwn(before.Find(is.first), told, &is.second, is.first, inside);
   });
 }
 
@@ -172,7 +174,7 @@ bool IsOwn(const Json* before, const Json* set, const Json* shown, std::string_v
            Reach reach) {
   if (IsSame(before, shown)) return true;
   // Where the rest stays, an object that is all that was set has lost it.
-  const bool has_rest = reach == Reach::kUpdates && IsObject(set) && IsObject(before);
+  const bool has_rest = reach != Reach::kReplaces && IsObject(set) && IsObject(before);
   if (set != nullptr && ((!has_rest && IsSame(set, shown)) || IsSomehow(*set))) return true;
   if (IsServers(name, before, shown)) return true;
   if (set == nullptr) {
@@ -335,7 +337,9 @@ Snapshot OwnPart(const Tool& tool, const UndoRule& undo, std::string_view method
   const auto reach_at = [&](const Written& one) {
     const bool is_put =
         std::ranges::any_of(put, [&](const auto& path) { return IsAtOrAbove(path, one.place); });
-    return replaces || is_put ? Reach::kReplaces : Reach::kUpdates;
+    if (replaces || is_put) return Reach::kReplaces;
+    if (method != "PUT") return Reach::kUpdates;
+    return one.place.empty() ? Reach::kNames : Reach::kReplaces;
   };
   for (std::size_t i = 0; i < std::min(planned.places.size(), shown.places.size()); ++i) {
     const auto& [place, text] = planned.places[i];

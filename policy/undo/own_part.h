@@ -19,7 +19,7 @@ Snapshot OwnPart(const Tool& tool, const UndoRule& undo, std::string_view method
                  Snapshot shown);
 
 // Whether a call with `method` takes away what it does not name, as a PUT does unless the policy
-// says otherwise of the tool's own.
+// says of an undo that the rest stays.
 bool ReplacesWhole(const Tool& tool, std::string_view method);
 
 // Whether `now` shows that a call with `method` has not been made since `before` was read: all that

@@ -40,6 +40,12 @@ tools:
     before: { request: "GET /issues/{path.id}", keep: "body#/assignee/id or null" }
     undo: { request: "PUT /issues/{path.id}/assignee", json: { who: "{before.body#/assignee/id}" },
             rest: stays, only_if: unchanged }
+  name:
+    match: PUT tracker /docs/{id}
+    effect: write
+    before: { request: "GET /docs/{path.id}", keep: [ body#/name, body#/note ] }
+    undo: { request: "PUT /docs/{path.id}", rest: stays, only_if: unchanged,
+            json: { name: "{before.body#/name}", note: "{before.body#/note}" } }
   tag:
     match: POST tracker /issues/{id}/labels
     effect: write
@@ -130,6 +136,8 @@ TEST(OwnPartTest, WhatTheCallDidIsItsOwn) {
       {"assign", "PUT", R"({"assignee":{"id":"u1"}})", R"({"who":"u2"})",
        R"({"assignee":{"id":"u2"}})"},
       {"assign", "PUT", R"({"assignee":{"id":"u1"}})", R"({"who":null})", R"({"assignee":null})"},
+      {"name", "PUT", R"({"name":{"a":1,"b":2},"note":"n"})", R"({"name":{"a":3}})",
+       R"({"name":{"a":3},"note":"n"})"},
       {"tag", "POST", R"([{"name":"x"}])", R"({"labels":["y"]})", R"([{"name":"x"},{"name":"y"}])"},
       {"close", "POST", R"({"state":"open"})", "", R"({"state":"closed"})"},
   };
@@ -177,6 +185,10 @@ TEST(OwnPartTest, WhatItDidNotSetMayBeSomebodyElses) {
        R"({"title":"A","labels":["x","n"],"updated_at":3})"},
       {"assign", "PUT", R"({"assignee":{"id":"u1"}})", R"({"who":"u2"})",
        R"({"assignee":{"id":"u3"}})"},
+      {"name", "PUT", R"({"name":"A","note":"n"})", R"({"name":"B"})",
+       R"({"name":"B","note":null})"},
+      {"name", "PUT", R"({"name":"A","note":"n"})", R"({"name":"B"})",
+       R"({"name":"B","note":"theirs"})"},
       {"tag", "POST", R"([{"name":"x"}])", R"({"labels":["n"]})",
        R"([{"name":"x"},{"name":"y"},{"name":"n"}])"},
   };
