@@ -149,8 +149,14 @@ dockerfile_steps() {
 check_image() {
   local root=$1
   say "the image, by the steps of helm/Dockerfile"
-  in_root "$root" bash -euc "cd /src; $(dockerfile_steps)"
-  RECOURSE_IMAGE=$root/image RECOURSE_BIN=$root/src/build/release/recourse \
+  in_root "$root" bash -euc "cd /src; $(dockerfile_steps)
+    helm/image_root.sh build/release/recourse /image-again"
+  # The tests run beside the chroot, in a tree that may be fresh.
+  if [[ ! -d tests/helm/node_modules ]]; then
+    npm --prefix tests/helm ci --ignore-scripts --no-audit --no-fund --silent
+  fi
+  RECOURSE_IMAGE=$root/image RECOURSE_IMAGE_AGAIN=$root/image-again \
+    RECOURSE_BIN=$root/src/build/release/recourse \
     /usr/bin/python3 -B -m pytest tests/e2e/test_image.py -q -p no:cacheprovider
 }
 
