@@ -76,6 +76,7 @@ make_root() {
   cp /etc/hosts /etc/resolv.conf "$root/etc/"
   # A network that signs TLS anew has an authority of its own, which this machine trusts.
   cp /etc/ssl/certs/ca-certificates.crt "$root/etc/host-authorities.pem"
+  mount --bind "$root" "$root"  # tests make mount namespaces, for which / must be a mount
   mount -t proc proc "$root/proc"
   mount -t tmpfs tmpfs "$root/dev/shm"
 }
