@@ -18,8 +18,8 @@ constexpr std::string_view kParameter =
     R"("The ledger of that name alone; what names no ledger by an id and is no list takes it"})";
 constexpr std::string_view kId =
     R"({"description": "The ledger's name and the id there; of a cursor over several ledgers, one )"
-    R"(of each. Where there is none it is 0.", "anyOf": [{"const": 0}, {"type": "string", )"
-    R"("pattern": "^[a-z][a-z0-9-]*:([1-9][0-9]*\\.)?[0-9]+$"}, {"type": "string", )"
+    R"(of each. What no request takes is without it.", "anyOf": [{"type": "integer"}, {"type": "string", )"
+    R"("pattern": "^([a-z][a-z0-9-]*:)?([1-9][0-9]*\\.)?[0-9]+$"}, {"type": "string", )"
     R"("pattern": "^([a-z][a-z0-9-]*=[^~]+~?)+$"}], "examples": ["eu:42.17"]})";
 constexpr std::string_view kLedger =
     R"({"type": "string", "description": "Whose it is, in a list of several"})";

@@ -166,7 +166,12 @@ Result<EventPage> PgOperatorsLedger::List(const EventFilter& filter) {
 Result<std::optional<Event>> PgOperatorsLedger::Find(std::uint64_t id) {
   PgEventLog log(reader_, 0, of_.group);
   std::string bytes;
-  if (!log.NewReader()->Read(id, bytes)) return std::nullopt;
+  if (!log.NewReader()->Read(id, bytes)) {
+    // Either there is none, or the database does not answer.
+    const auto end = NewsEnd();
+    if (!end) return std::unexpected(end.error());
+    return std::nullopt;
+  }
   return FindEvent(log, of_.keys, id);
 }
 
