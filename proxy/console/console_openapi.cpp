@@ -18,7 +18,8 @@ constexpr std::string_view kParameter =
     R"("The ledger of that name alone; what names no ledger by an id and is no list takes it"})";
 constexpr std::string_view kId =
     R"({"description": "The ledger's name and the id there; of a cursor over several ledgers, one )"
-    R"(of each. What no request takes is without it.", "anyOf": [{"type": "integer"}, {"type": "string", )"
+    R"(of each. What no request takes is without it.", )"
+    R"("anyOf": [{"type": "integer"}, {"type": "string", )"
     R"("pattern": "^([a-z][a-z0-9-]*:)?([1-9][0-9]*\\.)?[0-9]+$"}, {"type": "string", )"
     R"("pattern": "^([a-z][a-z0-9-]*=[^~]+~?)+$"}], "examples": ["eu:42.17"]})";
 constexpr std::string_view kLedger =
