@@ -1,16 +1,21 @@
 """What a backend has not acknowledged of a write never arrives once that was given up, or its
-process was lost, also when the network is whole again minutes later. Networks of the test's own
-(support/pod.py), of which one loses what has data, or ends a connection."""
+process was lost, also when the network is whole again minutes later: in clear, and within TLS.
+Networks of the test's own (support/pod.py), of which one loses what has data, or ends a connection.
+Of TLS only what is larger than its handshakes, so that these pass."""
 
+import dataclasses
+import json
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import threading
 
 import pytest
 
 from support import rawhttp
+from support.certificates import Maker
 from support.pod import AGENT, TOOLS, Pod, why_not
 from support.postgres import Postgres
 from support.recourse import Recourse, run_cli
@@ -20,7 +25,7 @@ WHY_NOT = why_not()
 pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
 POLICY = """\
 version: 1
-backends: {{ shop: {{ url: "http://{tools}:{port}", hosts: [ shop.test ], timeout: {timeout} }} }}
+backends: {{ shop: {{ url: "{url}", hosts: [ shop.test ], timeout: {timeout}{tls} }} }}
 tools:
   orders.create:
     {{ match: POST shop /orders, effect: write, undo: none, reason: rows of tests }}
@@ -30,32 +35,62 @@ LOSES = f"""\
 table inet cut {{
   chain input {{
     type filter hook input priority 0;
-    tcp dport {GIVEN_UP}-{OTHER} tcp flags & (psh | fin | rst) != 0 drop
+    tcp dport {GIVEN_UP}-{OTHER} tcp flags & (%s) != 0 drop
+    tcp dport {GIVEN_UP}-{OTHER} meta length > %d drop
   }}
 }}
 """
-REQUEST = b"POST /orders HTTP/1.1\r\nHost: shop.test\r\nContent-Length: 2\r\n\r\n{}"
+REQUEST = b"POST /orders HTTP/1.1\r\nHost: shop.test\r\nContent-Length: %d\r\n\r\n%s"
+HANDSHAKE_MAX = 1_200  # bytes of one of its packets from a client; full ones have 1,500
+
+
+@dataclasses.dataclass(frozen=True)
+class Wire:
+    scheme: str
+    body: dict
+    loses: str
+    least: int  # held of a write that is being sent
+    certificate: str = ""
+    ca: str = ""
+
+    def tool(self, port):
+        return f"{TOOLS}:{port}" + (f"={self.certificate}" if self.certificate else "")
+
+    def policy(self, port, timeout, more=""):
+        tls = f', tls: {{ ca_file: "{self.ca}" }}' if self.ca else ""
+        url = f"{self.scheme}://{TOOLS}:{port}"
+        return POLICY.format(url=url, timeout=timeout, tls=tls, more=more)
+
+    def send_and_close(self, pod):
+        """As a client does that thinks of nothing: its kernel goes on."""
+        body = json.dumps(self.body).encode()
+
+        def send():
+            with socket.create_connection((TOOLS, OTHER)) as client:
+                if self.ca:
+                    context = ssl.create_default_context(cafile=self.ca)
+                    client = context.wrap_socket(client, server_hostname=TOOLS)
+                client.sendall(REQUEST % (len(body), body))
+                client.close()
+
+        pod.inside(send)
 
 
 class Inside(Recourse):
     """In the agent's network."""
 
-    def __init__(self, pod, *arguments):
+    def __init__(self, pod, wire, *arguments):
         super().__init__(*arguments)
-        self.pod, self.wrapper, self.answer = pod, pod.wrap(), None
+        self.pod, self.wrapper, self.answer, self.body = pod, pod.wrap(), None, wire.body
         self.caller = threading.Thread(target=self.call)
 
     def call(self):
         try:
             self.answer = self.pod.inside(
-                lambda: rawhttp.call(self.port, "POST", "/orders", headers=(), body={})
+                lambda: rawhttp.call(self.port, "POST", "/orders", headers=(), body=self.body)
             )
         except (OSError, rawhttp.Cut) as lost:
             self.answer = lost
-
-
-def policy(port, timeout, more=""):
-    return POLICY.format(tools=TOOLS, port=port, timeout=timeout, more=more)
 
 
 def held(pod, port):
@@ -74,24 +109,24 @@ def filter_by(pod, rules):
                    check=True)  # fmt: skip
 
 
-def send_and_close(pod):
-    """As a client does that thinks of nothing: its kernel goes on."""
-
-    def send():
-        with socket.create_connection((TOOLS, OTHER)) as client:
-            client.sendall(REQUEST)
-
-    pod.inside(send)
-
-
 @pytest.fixture
 def pod(tmp_path):
     with Pod(tmp_path) as made:
         yield made
 
 
+@pytest.fixture(params=("clear", "tls"))
+def wire(request, tmp_path):
+    if request.param == "clear":
+        return Wire("http", {}, LOSES % ("psh | fin | rst", 65_535), 1)
+    maker = Maker(tmp_path / "certificates")
+    shown = maker.issue("tools", san=f"IP:{TOOLS}")
+    return Wire("https", {"rows": "x" * 3 * HANDSHAKE_MAX}, LOSES % ("fin | rst", HANDSHAKE_MAX),
+                2 * HANDSHAKE_MAX, str(shown.both), str(maker.cert))  # fmt: skip
+
+
 @pytest.fixture
-def group(tmp_path):
+def group(tmp_path, wire):
     """Policy and arguments of two processes of one shared ledger."""
     secret, key = tmp_path / "install.secret", tmp_path / "ledger.key"
     secret.write_text("5e" * 32 + "\n")
@@ -100,26 +135,28 @@ def group(tmp_path):
         file.chmod(0o600)
     with Postgres() as postgres:
         url = postgres.ledger()
-        rules = policy(STOPPED, "60s", f'ledger: {{ url: "{url}", group: shop/late }}\n')
+        rules = wire.policy(STOPPED, "60s", f'ledger: {{ url: "{url}", group: shop/late }}\n')
         yield rules, ["--install-secret-file", secret, "--ledger-key-file", key]
 
 
-def test_what_was_given_up_does_not_arrive_when_the_network_is_whole_again(pod, group, tmp_path):
-    tool = pod.tool(*(f"{TOOLS}:{port}" for port in (GIVEN_UP, KILLED, STOPPED, OTHER)))
+def test_what_was_given_up_does_not_arrive_when_the_network_is_whole_again(
+    pod, wire, group, tmp_path
+):
+    tool = pod.tool(*(wire.tool(port) for port in (GIVEN_UP, KILLED, STOPPED, OTHER)))
     with (
-        Inside(pod, tmp_path / "given-up", policy(GIVEN_UP, "2s")) as given_up,
-        Inside(pod, tmp_path / "killed", policy(KILLED, "60s")) as killed,
-        Inside(pod, tmp_path / "stopped", *group) as stopped,
+        Inside(pod, wire, tmp_path / "given-up", wire.policy(GIVEN_UP, "2s")) as given_up,
+        Inside(pod, wire, tmp_path / "killed", wire.policy(KILLED, "60s")) as killed,
+        Inside(pod, wire, tmp_path / "stopped", *group) as stopped,
         Recourse(tmp_path / "lives", *group) as lives,
     ):
-        filter_by(pod, LOSES)
+        filter_by(pod, wire.loses)
         for one, port in ((given_up, GIVEN_UP), (killed, KILLED), (stopped, STOPPED)):
             one.caller.start()
-            wait_until(lambda at=port: held(pod, at) > 0)
+            wait_until(lambda at=port: held(pod, at) >= wire.least)
         os.kill(stopped.pid, signal.SIGSTOP)
         killed.kill()
         left = {"killed": held(pod, KILLED)}
-        send_and_close(pod)
+        wire.send_and_close(pod)
         given_up.caller.join()
         left["given up"] = held(pod, GIVEN_UP)
         assert given_up.answer.status == 504 and given_up.answer.outcome == "unknown"

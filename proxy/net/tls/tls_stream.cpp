@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <boost/asio/error.hpp>
+#include <cerrno>
 #include <cstring>
 
 namespace recourse {
@@ -112,7 +113,9 @@ TlsStep TlsStream::Outcome(int result, std::size_t size) {
     if (!is_secure_ || (may_still_refuse && RefusesHandshake(alert))) alert_ = alert;
   }
   closed_ = reason_ == 0 || reason == SSL_R_UNEXPECTED_EOF_WHILE_READING;
-  if (ERR_GET_LIB(reason_) == ERR_LIB_SYS && system_error != 0) {
+  // Of a failed call of the system the queue may say nothing.
+  const bool gave_up = reason_ == 0 && system_error == ETIMEDOUT;
+  if (gave_up || (ERR_GET_LIB(reason_) == ERR_LIB_SYS && system_error != 0)) {
     return {TlsWant::kNothing, {system_error, boost::system::system_category()}, 0};
   }
   return {TlsWant::kNothing, boost::asio::error::connection_aborted, 0};

@@ -41,10 +41,17 @@ bool SocketStream::BeginSend(Parts parts, SendPermit* permit) {
 
 UpstreamStream::Sent SocketStream::EndSend() {
   const bool whole = sending_->await_resume();
+  sent_late_ = !whole && connection_->error == boost::asio::error::timed_out;
   return {.whole = whole,
           .any = whole || sending_->written() > 0 ||
                  (connection_->tls != nullptr && connection_->tls->sending()),
           .was_refused = sending_->was_refused()};
+}
+
+// The kernel may be a moment earlier than the deadline, as it ends the connection by it.
+bool SocketStream::expired() const {
+  return connection_->deadline.expired() || sent_late_ ||
+         connection_->error == boost::asio::error::timed_out;
 }
 
 bool SocketStream::BeginRead(ReadBuffer& buffer, std::size_t most, std::coroutine_handle<> then) {

@@ -44,7 +44,7 @@ class SocketStream final : public UpstreamStream {
   void Arm(MonoTime until) override {
     if (connection_ != nullptr) connection_->deadline.Arm(until);
   }
-  bool expired() const override { return connection_->deadline.expired(); }
+  bool expired() const override;
   bool BeginSend(Parts parts, SendPermit* permit) override;
   Sent EndSend() override;
   bool HasEndedCleanly() const override;
@@ -67,6 +67,7 @@ class SocketStream final : public UpstreamStream {
   Origin origin_;
   std::unique_ptr<Connection> connection_;  // null: not connected yet
   bool drops_ = false;
+  bool sent_late_ = false;  // the kernel gave a send up
   // Those on their way; here, lest each have a frame of its own.
   std::optional<detail::WriteAwaiter> sending_;
   std::optional<detail::ReadAwaiter<detail::BufferRoom>> reading_;
