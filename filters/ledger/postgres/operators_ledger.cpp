@@ -30,7 +30,7 @@ constexpr int kTurnsMissed = 2;
 constexpr PgStatement kTurnLate{
     "turn_late",
     "SELECT greatest(0, extract(epoch FROM now() - due_at))::bigint FROM work"
-    " WHERE kind = 4 AND grp = $1::text"};
+    " WHERE kind = 4 AND stream = 0 AND grp = $1::text"};
 // The first row of each stream is the one that holds the others.
 constexpr PgStatement kKept{
     "kept_rows",

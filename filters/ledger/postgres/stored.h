@@ -84,6 +84,15 @@ struct StoredRow {
   " AND f.grp = " group_is " UNION ALL SELECT m.key FROM moved m WHERE m.stream = " stream_is \
   " AND m.number = " number_is " AND m.grp = " group_is " LIMIT 1)"
 
+// How far retention has come in a group. What is over leaves the tables with its first row to go,
+// so that whatever began behind this is whole. The keeper of an earlier version does not tell: then
+// it is the first row that it has kept of the stream.
+#define PG_KEPT                                                                              \
+  "SELECT max(coalesce(w.number, r.place)) FROM stream k LEFT JOIN work w ON w.grp = k.grp"  \
+  " AND w.kind = 4 AND w.stream = k.stream AND w.stream > 0 AND w.policy = k.base::text"     \
+  " LEFT JOIN event r ON w.number IS NULL AND r.stream = k.stream AND r.number = k.base + 1" \
+  " WHERE k.base > 0 AND k.grp = "
+
 // Everything that some decisions have read of tables that change.
 struct Versions {
   std::map<Uuid, StoredOperation> operations;

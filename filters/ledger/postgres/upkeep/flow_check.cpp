@@ -5,6 +5,7 @@
 #include "filters/ledger/model/row_id.h"
 #include "filters/ledger/postgres/connection.h"
 #include "filters/ledger/postgres/schema.h"
+#include "filters/ledger/postgres/stored.h"
 
 namespace recourse {
 namespace {
@@ -44,8 +45,8 @@ constexpr PgStatement kUnlistedMoves{
     " JOIN event b ON b.stream = p.number >> 36 AND b.number = p.number & 68719476735"
     " LEFT JOIN flow f ON f.grp = $7::text AND f.flow = p.flow"
     " LEFT JOIN event l ON l.stream = f.row_stream AND l.number = f.row_number"
-    " WHERE b.place > coalesce((SELECT max(r.place) FROM stream k JOIN event r"
-    "  ON r.stream = k.stream AND r.number = k.base + 1 WHERE k.base > 0 AND k.grp = $7::text), 0)"
+    " WHERE b.place > coalesce((" PG_KEPT
+    "$7::text), 0)"
     " AND CASE WHEN f.row_stream = p.row >> 36 AND f.row_number = p.row & 68719476735"
     " THEN f.phase <> p.phase OR f.cause <> p.cause OR f.flow_stream <> p.number >> 36"
     "  OR f.flow_number <> p.number & 68719476735"

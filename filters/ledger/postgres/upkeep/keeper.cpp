@@ -48,7 +48,7 @@ constexpr PgStatement kOldStreams{
     " AND e.at < now() - $3::bigint * interval '1 ms' ORDER BY s.stream LIMIT $4::bigint"};
 constexpr PgStatement kOldRows{
     "old_rows",
-    "SELECT e.number, e.bytes FROM stream s JOIN event e ON e.stream = s.stream"
+    "SELECT e.number, e.bytes, e.place FROM stream s JOIN event e ON e.stream = s.stream"
     " AND e.number > s.base AND e.number < s.head WHERE s.stream = $1::bigint"
     " AND e.at < now() - $2::bigint * interval '1 ms' ORDER BY e.number LIMIT $3::bigint"};
 constexpr PgStatement kEndOperations{
@@ -77,6 +77,16 @@ constexpr PgStatement kForgetLinks{
 constexpr PgStatement kMoveBase{
     "move_base",
     "UPDATE stream SET base = $2::bigint, base_chain = $3::bytea WHERE stream = $1::bigint"};
+// How far it has come, and up to which base: nothing that began behind this place has left. (An
+// imported stream is number 0, as the turn.)
+constexpr PgStatement kDropKept{
+    "drop_kept",
+    "DELETE FROM work WHERE kind = 4 AND stream = $1::bigint AND stream > 0 AND grp = $2::text"};
+constexpr PgStatement kPutKept{
+    "put_kept",
+    "INSERT INTO work (kind, stream, number, grp, policy, due_at)"
+    " SELECT 4, $1::bigint, $2::bigint, $3::text, $4::bigint::text, now() + interval '100 years'"
+    " WHERE $1::bigint > 0"};
 constexpr PgStatement kDropRows{
     "drop_rows", "DELETE FROM event WHERE stream = $1::bigint AND number <= $2::bigint"};
 // Keys with generations name each other by more than the table has of them: these stay.
@@ -284,6 +294,12 @@ std::expected<std::size_t, std::string> PgKeeper::Trim(std::uint64_t stream,
   const std::uint64_t last = UnpackRowId(rows[old->count - 1].id).number;
   connection_->Queue(kMoveBase,
                      PgArguments().Int(AsInt(stream)).Int(AsInt(last)).Bytes(AsView(old->chain)));
+  connection_->Queue(kDropKept, PgArguments().Int(AsInt(stream)).Bytes(of_.group));
+  connection_->Queue(kPutKept, PgArguments()
+                                   .Int(AsInt(stream))
+                                   .Int(found->Int(static_cast<int>(old->count) - 1, 2))
+                                   .Bytes(of_.group)
+                                   .Int(AsInt(last)));
   connection_->Queue(kDropRows, PgArguments().Int(AsInt(stream)).Int(AsInt(last)));
   const auto written = connection_->Run();
   if (!written) return std::unexpected(written.error().text);

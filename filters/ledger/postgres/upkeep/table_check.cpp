@@ -42,11 +42,6 @@ constexpr PgStatement kLostOperations{
     " LEFT JOIN event e ON e.stream = o.last_stream AND e.number = o.last_number"
     " WHERE o.flags & 14 = 0 AND (e.key IS DISTINCT FROM o.key OR e.phase <> o.phase"
     " OR e.op_stream <> o.op_stream OR e.op_number <> o.op_number) LIMIT 1"};
-// How far retention has come in the group. What is over leaves the tables with its first row to go,
-// so that whatever began behind this is whole.
-#define PG_KEPT                                                                        \
-  "SELECT max(r.place) FROM stream k JOIN event r ON r.stream = k.stream AND r.number" \
-  " = k.base + 1 WHERE k.base > 0 AND k.grp = "
 // What was imported may have met a key that was there.
 constexpr PgStatement kUnlistedOperations{
     "unlisted_operations",
