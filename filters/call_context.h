@@ -89,6 +89,7 @@ class RequestContext {
 
   // Set by whoever sends what a human approved; the chain then begins with `idempotency`.
   std::uint64_t approved = 0;  // the operation
+  Digest approved_key{};       // of it
   bool key_is_taken = false;   // the agent's own key means another operation
   Headers credentials;         // in place of such fields of the request; stored nowhere
 

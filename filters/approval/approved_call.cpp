@@ -63,6 +63,7 @@ std::expected<std::unique_ptr<RequestContext>, std::string> ApprovedCall(
   context->captures = CapturesOf(event, *policy);
   context->trace = TraceOf(event);
   context->approved = event.operation;
+  context->approved_key = event.key;
   context->key_is_taken = event.approval && event.approval->repeats != 0;
   context->policy = std::move(policy);
   return context;

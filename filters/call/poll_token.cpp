@@ -6,7 +6,7 @@
 namespace recourse {
 namespace {
 
-constexpr std::size_t kSignatureBytes = 16;
+constexpr std::size_t kSignatureBytes = 16, kKeyBytes = 8;
 
 }  // namespace
 
@@ -19,6 +19,22 @@ std::string PollToken(const std::string& ledger_secret, std::uint64_t operation,
   AppendPart(parts, caller);
   const Digest signature = HmacSha256(ledger_secret, parts);
   return number + "-" + ToHex(AsView(signature).substr(0, kSignatureBytes));
+}
+
+std::string PollQuery(const std::string& ledger_secret, std::uint64_t operation,
+                      const Digest& key) {
+  std::string parts;
+  AppendPart(parts, "recourse-poll-key-v1");
+  AppendPart(parts, PrintRowId(operation));
+  AppendPart(parts, AsView(key));
+  const Digest signature = HmacSha256(ledger_secret, parts);
+  return "?of=" + ToHex(AsView(signature).substr(0, kKeyBytes));
+}
+
+bool IsPollOf(const std::string& ledger_secret, std::string_view query, std::uint64_t operation,
+              const Digest& key) {
+  if (!query.starts_with("?of=")) return true;  // an earlier version gave it
+  return ConstantTimeEqual(query, PollQuery(ledger_secret, operation, key));
 }
 
 std::optional<std::uint64_t> ReadPollId(const std::string& ledger_secret, std::string_view id,

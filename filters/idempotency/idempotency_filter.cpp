@@ -46,7 +46,7 @@ Outcome Replay(RequestContext& context, Principal principal, const Event& event,
   WriteAnswer answer = AnswerToRepeat(event, origin);
   context.replayed = !answer.error && origin == AnswerSource::kReplay;
   if (!answer.error && IsFinalWord(event)) {
-    context.answers = AttemptId{event.operation, event.attempt};
+    context.answers = AttemptId::Of(event);
   }
   return LocalOutcome(std::move(answer));
 }
@@ -287,8 +287,7 @@ Task<Outcome> IdempotencyFilter::Conclude(RequestContext& context, const Call& c
   if (result && !verdict.problem) KeepOnOurWay(context, *result, verdict);
   if (result && !verdict.problem && context.approved != 0) {
     // Before it is durable: whoever waits for it goes on then.
-    parts_.approving.KeepFirstAnswer({dispatching.operation, dispatching.attempt},
-                                     result->response);
+    parts_.approving.KeepFirstAnswer(AttemptId::Of(dispatching), result->response);
   }
   Transition transition = MakeTransition(dispatching, verdict, tool, result, values);
   if (dispatching.is_step && context.policy != nullptr) {
@@ -324,7 +323,7 @@ Task<Outcome> IdempotencyFilter::Conclude(RequestContext& context, const Call& c
   if (breaks_flow) parts_.flowing.Watch(*recorded);
   Outcome outcome = AnswerToFirst(*recorded, verdict, result ? std::move(*result) : Answer());
   if (!outcome.local && IsFinalWord(*recorded)) {
-    context.answers = AttemptId{recorded->operation, recorded->attempt};
+    context.answers = AttemptId::Of(*recorded);
   }
   co_return outcome;
 }
@@ -402,7 +401,7 @@ std::optional<Outcome> IdempotencyFilter::FirstTelling(RequestContext& context, 
     return std::nullopt;
   }
   if (!MayBeShown(principal, event.principal)) return std::nullopt;
-  auto response = parts_.approving.TakeFirstAnswer({event.operation, event.attempt});
+  auto response = parts_.approving.TakeFirstAnswer(AttemptId::Of(event));
   if (!response) return std::nullopt;
   if (event.phase == Phase::kUncertain) {
     Answer answer;
@@ -454,8 +453,10 @@ Task<std::optional<Outcome>> IdempotencyFilter::Hold(RequestContext& context, co
   if (context.approved != 0) co_return Replay(context, call.principal, begun.event);
   Result<std::optional<Event>> joined = co_await Join(context, begun.event, call.approval_until);
   if (!joined || !*joined) {
-    const std::string poll = std::string(kPollPath) +
-                             PollToken(parts_.ledger_secret, begun.event.operation, context.caller);
+    const std::string& secret = parts_.ledger_secret;
+    const std::uint64_t operation = begun.event.operation;
+    const std::string poll = std::string(kPollPath) + PollToken(secret, operation, context.caller) +
+                             PollQuery(secret, operation, begun.event.key);
     co_return LocalOutcome(AnswerToHeld(begun.event, RuleOf(context), poll));
   }
   Event event = std::move(**joined);

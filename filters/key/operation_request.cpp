@@ -150,6 +150,7 @@ void FillOperation(const RequestContext& context, FlowName flow, const CallBody&
   if (context.policy != nullptr) operation.quota = context.policy->quotas.Of(context.caller);
   operation.attempts_max = limits::kAttemptsPerOperationMax;
   operation.approved = context.approved;
+  if (context.approved != 0) operation.approved_key = context.approved_key;
   if (context.policy != nullptr) operation.policy_in_force = context.policy->digest;
   if (tool.approval) AddApproval(context, tool, operation);
 }

@@ -114,6 +114,7 @@ struct NewOperation {
   // request only, the rest is as it was approved. Begin answers kFresh, or kHeld with what became
   // of it: it is sent once, in time, under the policy that asked, which is `policy_in_force`.
   std::uint64_t approved = 0;
+  std::optional<Digest> approved_key{};  // of that; see IsMeant
   Digest policy_in_force{};
 };
 
@@ -172,6 +173,7 @@ struct Begun {
   bool is_key_over = false;  // kUnknown: it would be sent again, but its key has had its time
   // Of event.related, if that is another operation: the attempt that the call was found to repeat.
   std::uint16_t related_attempt = 0;
+  Digest related_key{};  // of that operation
 };
 
 // A move of one operation. `from` and `attempt` are compared first: an answer of attempt 1 never
@@ -181,9 +183,7 @@ struct Transition {
   static Transition Of(const Event& last);
 
   std::uint64_t operation = 0;
-  // Its key: since a database went back to an older state another call may have its number. Unset:
-  // of whatever has that.
-  std::optional<Digest> key{};
+  std::optional<Digest> key{};  // see IsMeant
   Phase from = Phase::kDispatching;
   std::uint16_t attempt = 0;
   Phase to = Phase::kUncertain;

@@ -41,16 +41,16 @@ PreparedCall Unkeyed(const ObservedCall& call, const HmacKey& secret, Random& ra
 
 // The operation whose answer the client has now: a repeat that enforce would have answered counts
 // as an answer to the first call.
-std::optional<AttemptId> AnsweredBy(const Event& event, std::uint16_t related_attempt) {
+std::optional<AttemptId> AnsweredBy(const Event& event, const Begun& begun) {
   switch (event.verdict) {
     case ObserveVerdict::kFresh:
     case ObserveVerdict::kWouldHold:
-      return AttemptId{event.operation, event.attempt};
+      return AttemptId::Of(event);
     case ObserveVerdict::kWouldReplay:
     case ObserveVerdict::kWouldJoin:
     case ObserveVerdict::kWouldResend:
-      if (event.related == event.operation) return AttemptId{event.operation, event.attempt};
-      return AttemptId{event.related, related_attempt};
+      if (event.related == event.operation) return AttemptId::Of(event);
+      return AttemptId{event.related, begun.related_attempt, begun.related_key};
     default:
       return std::nullopt;
   }
@@ -208,7 +208,7 @@ Task<Result<void>> Observer::Record(ObservedCall& call, PreparedCall prepared) {
   const Result<Event> recorded = co_await ledger_.Record(std::move(outcome), executor);
   if (!recorded) co_return std::unexpected(recorded.error());
   call.event = recorded->id;
-  const auto answered = AnsweredBy(*recorded, begun->related_attempt);
+  const auto answered = AnsweredBy(*recorded, *begun);
   if (call.is_delivered && answered && IsFinalWord(*recorded)) ledger_.MarkAnswered(*answered);
   co_return Result<void>();
 }

@@ -28,17 +28,13 @@ bool IsTold(const FlowAction& action, Phase step) {
 }
 
 FlowMove MoveOf(const FlowAction& action, const FlowState& state) {
-  FlowMove move{.number = state.number,
-                .from = state.phase,
-                .to = FlowPhase::kBreaking,
-                .cause = FlowCause::kHuman,
-                .reason = action.reason};
+  FlowMove move = FlowMove::Of(state, FlowPhase::kBreaking, FlowCause::kHuman, action.reason);
   if (action.kind == FlowAction::Kind::kClose) move.to = FlowPhase::kCommitted;
   const bool is_confirmed = std::ranges::any_of(state.steps, [&](const FlowStep& step) {
     return step.operation == action.operation && IsTold(action, step.phase);
   });
   if (action.kind == FlowAction::Kind::kNotNeeded || is_confirmed) {
-    move.not_needed.push_back(action.operation);
+    move.not_needed.push_back({action.operation});
   }
   if (action.kind == FlowAction::Kind::kUndo) move.reopened = state;
   return move;

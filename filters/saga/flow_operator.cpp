@@ -39,6 +39,9 @@ Task<std::expected<FlowState, std::string>> FlowOperator::ActNow(FlowAction acti
   }
   const auto is_moved = co_await RecordStep(action);
   if (!is_moved) co_return Answer(std::unexpected(is_moved.error()));
+  const bool is_retry = action.kind == FlowAction::Kind::kRetry;
+  StepKeys stuck;
+  if (is_retry) stuck = co_await KeysOfStuck(*state);
   std::optional<FlowState> moved;
   if (*is_moved) {
     moved = co_await tools_.records.Get(action.number);
@@ -49,9 +52,19 @@ Task<std::expected<FlowState, std::string>> FlowOperator::ActNow(FlowAction acti
     if (!done) co_return Answer(std::unexpected(std::string(done.error().detail())));
     moved = std::move(*done);
   }
-  const bool is_retry = action.kind == FlowAction::Kind::kRetry;
-  worker_.take_up(*moved, is_retry ? StuckSteps(*moved) : std::set<std::uint64_t>());
+  const std::set<std::uint64_t> stuck_now = StuckSteps(*moved);
+  std::erase_if(stuck, [&](const auto& step) { return !stuck_now.contains(step.first); });
+  worker_.take_up(*moved, std::move(stuck));
   co_return Answer(*moved);
+}
+
+Task<StepKeys> FlowOperator::KeysOfStuck(FlowState state) {
+  StepKeys keys;
+  for (const std::uint64_t operation : StuckSteps(state)) {
+    const auto step = co_await tools_.records.Latest(operation);
+    if (step) keys.emplace(operation, step->key);
+  }
+  co_return keys;
 }
 
 Task<std::expected<bool, std::string>> FlowOperator::RecordStep(FlowAction action) {

@@ -24,7 +24,7 @@ class FlowOperator {
   // What the worker does with a flow that was moved. On its thread.
   struct Worker {
     // Works on it as it is now; a human lets the steps of `stuck` be tried once more.
-    std::function<void(const FlowState& moved, std::set<std::uint64_t> stuck)> take_up;
+    std::function<void(const FlowState& moved, StepKeys stuck)> take_up;
     // Looks at the flow of that name, which may have moved.
     std::function<void(std::string caller, std::string flow)> follow;
   };
@@ -52,6 +52,8 @@ class FlowOperator {
   // What the action means to its step; true: the flow has moved with it.
   Task<std::expected<bool, std::string>> RecordStep(FlowAction action);
   Task<std::expected<Event, std::string>> ReadNow(std::uint64_t operation);
+  // Those of the stuck steps that can be read.
+  Task<StepKeys> KeysOfStuck(FlowState state);
 
   const FlowTools tools_;
   WorkLoop& loop_;

@@ -12,11 +12,8 @@
 namespace recourse {
 
 Task<std::optional<FlowState>> FlowRecords::Park(const FlowState& state, std::string reason) {
-  co_return co_await Move({.number = state.number,
-                           .from = state.phase,
-                           .to = FlowPhase::kNeedsHuman,
-                           .cause = FlowCause::kStuck,
-                           .reason = std::move(reason)});
+  co_return co_await Move(
+      FlowMove::Of(state, FlowPhase::kNeedsHuman, FlowCause::kStuck, std::move(reason)));
 }
 
 Task<std::optional<FlowState>> FlowRecords::Move(FlowMove move) {

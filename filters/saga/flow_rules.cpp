@@ -75,12 +75,8 @@ Millis AwaitedAtDeadline(const Policy& policy, const FlowState& state, const Eve
 }
 
 FlowMove MoveAtDeadline(const Policy& policy, const FlowState& state, bool has_ended) {
-  FlowMove move{.number = state.number,
-                .from = FlowPhase::kOpen,
-                .to = FlowPhase::kNeedsHuman,
-                .cause = FlowCause::kDeadline,
-                .reason = "its deadline passed with unfinished business",
-                .seen = state.steps};
+  FlowMove move = FlowMove::Of(state, FlowPhase::kNeedsHuman, FlowCause::kDeadline,
+                               "its deadline passed with unfinished business");
   const Flow* const flow = policy.FindFlow(state.name);
   if (flow != nullptr) move.deciding = DecidingTools(policy, *flow);
   const bool must_end = flow != nullptr && flow->ends_with.has_value();

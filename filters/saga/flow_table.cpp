@@ -28,6 +28,7 @@ void FlowTable::Track(const FlowState& state, Millis grace) {
   FlowEntry& entry = entries_[state.number];
   entry.id = state.id;
   entry.caller = state.caller;
+  entry.began_ms = state.began_ms;
   if (state.phase == FlowPhase::kBreaking && entry.settle_until == MonoTime{}) {
     entry.settle_until = now + limits::kFlowSettleFor;
   }
@@ -37,6 +38,12 @@ void FlowTable::Track(const FlowState& state, Millis grace) {
 void FlowTable::Forget(std::uint64_t number) {
   due_.Forget(number);
   entries_.erase(number);
+}
+
+bool FlowTable::IsOf(const FlowState& state) {
+  const FlowEntry* const entry = Find(state.number);
+  return entry != nullptr && entry->began_ms == state.began_ms && entry->id == state.id &&
+         entry->caller == state.caller;
 }
 
 FlowEntry* FlowTable::Find(std::uint64_t number) {

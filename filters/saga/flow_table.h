@@ -32,11 +32,19 @@ struct LateStep {
   bool is_over = false;
 };
 
+// Steps, each with its key: see IsMeant.
+using StepKeys = std::map<std::uint64_t, Digest>;
+inline bool HasStep(const StepKeys& steps, const Event& step) {
+  const auto at = steps.find(step.operation);
+  return at != steps.end() && at->second == step.key;
+}
+
 struct FlowEntry {
   std::string id, caller;
+  std::int64_t began_ms = 0;
   bool is_worked_on = false;                    // broken: what is due of it keeps its own pace
   std::uint64_t work = 0;                       // who works on it; 0: nobody
-  std::set<std::uint64_t> by_human;             // stuck steps that a human lets be tried once more
+  StepKeys by_human;                            // stuck steps that a human lets be tried once more
   MonoTime settle_until{};                      // set while it is breaking
   std::optional<MonoTime> overdue_since{};      // open, and its deadline has passed
   std::vector<std::uint64_t> passed;            // stuck steps that the policy passes over
@@ -56,6 +64,8 @@ class FlowTable {
   // open one.
   void Track(const FlowState& state, Millis grace = Millis(0));
   void Forget(std::uint64_t number);
+  // Not so where another flow has its number since the ledger went back to an older state.
+  bool IsOf(const FlowState& state);
   // nullptr: an operator has ended it meanwhile.
   FlowEntry* Find(std::uint64_t number);
 

@@ -30,7 +30,7 @@ FlowWorker::FlowWorker(Parts parts)
       operators_(
           {parts_, table_, records_, share_}, loop_,
           {.take_up = [this](const FlowState& moved,
-                             std::set<std::uint64_t> stuck) { TakeUp(moved, std::move(stuck)); },
+                             StepKeys stuck) { TakeUp(moved, std::move(stuck)); },
            .follow = [this](std::string caller,
                             std::string flow) { Follow(std::move(caller), std::move(flow)); }}) {}
 
@@ -84,11 +84,8 @@ Task<FlowState> FlowWorker::BrokenByCrash(FlowState state) {
     const Tool* const tool = policy ? policy->FindTool(event->tool) : nullptr;
     const auto effect = tool ? FlowEffectOf(*policy, *tool, event->phase) : std::nullopt;
     if (!effect || event->phase != Phase::kUncertain) continue;
-    auto moved = co_await records_.Move({.number = state.number,
-                                         .from = FlowPhase::kOpen,
-                                         .to = effect->to,
-                                         .cause = effect->cause,
-                                         .reason = effect->reason});
+    auto moved =
+        co_await records_.Move(FlowMove::Of(state, effect->to, effect->cause, effect->reason));
     if (moved) co_return std::move(*moved);
   }
   co_return state;
@@ -160,6 +157,11 @@ Task<void> FlowWorker::Work(FlowTable::Work work) {
     table_.Forget(work.number);
     co_return;
   }
+  if (!table_.IsOf(page->front())) {
+    table_.Forget(work.number);
+    table_.Track(page->front());
+    co_return;
+  }
   if (AwaitsPolicy(page->front())) co_return;
   std::optional<FlowState> state = page->front();
   while (state && !loop_.is_stopping() && table_.IsMine(work)) {
@@ -193,16 +195,17 @@ Task<std::optional<FlowState>> FlowWorker::AtDeadline(FlowState state) {
   const auto policy = parts_.policy(state.policy_version);
   const Flow* const flow = policy ? policy->FindFlow(state.name) : nullptr;
   if (flow == nullptr || !flow->deadline) {
-    co_return co_await records_.Move({.number = state.number,
-                                      .from = FlowPhase::kOpen,
-                                      .to = FlowPhase::kNeedsHuman,
-                                      .cause = FlowCause::kDeadline,
-                                      .reason = "the policy that gave it its deadline is lost"});
+    co_return co_await records_.Move(FlowMove::Of(state, FlowPhase::kNeedsHuman,
+                                                  FlowCause::kDeadline,
+                                                  "the policy that gave it its deadline is lost"));
   }
   bool has_ended = !flow->ends_with, is_awaited = false;
+  std::vector<NamedStep> seen;
   for (const FlowStep& step : state.steps) {
     if (!IsOpen(step.phase) && (has_ended || step.phase != Phase::kSucceeded)) continue;
     const Result<Event> event = co_await parts_.ledger.Read(step.operation, parts_.executor);
+    seen.push_back({step.operation, {}, step.phase});
+    if (event) seen.back().key = event->key;
     if (event && event->phase == Phase::kSucceeded) {
       has_ended = has_ended || event->tool == policy->tools[*flow->ends_with].name;
     }
@@ -211,7 +214,9 @@ Task<std::optional<FlowState>> FlowWorker::AtDeadline(FlowState state) {
     is_awaited = is_awaited || Overdue(state.number) < wait;
   }
   if (is_awaited) co_return std::nullopt;
-  co_return co_await records_.Move(MoveAtDeadline(*policy, state, has_ended));
+  FlowMove move = MoveAtDeadline(*policy, state, has_ended);
+  move.seen = std::move(seen);
+  co_return co_await records_.Move(std::move(move));
 }
 
 Millis FlowWorker::Overdue(std::uint64_t number) {
@@ -240,7 +245,7 @@ Task<Result<FlowState>> FlowWorker::Order(std::string caller, std::string flow, 
   co_return moved;
 }
 
-void FlowWorker::TakeUp(const FlowState& moved, std::set<std::uint64_t> stuck) {
+void FlowWorker::TakeUp(const FlowState& moved, StepKeys stuck) {
   table_.Forget(moved.number);
   table_.Track(moved);
   if (FlowEntry* const entry = table_.Find(moved.number)) entry->by_human = std::move(stuck);

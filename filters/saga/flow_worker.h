@@ -47,7 +47,7 @@ class FlowWorker final : public FlowMonitor {
   Task<FlowState> BrokenByCrash(FlowState state);
   // Looks at the flow of that name, which may have moved.
   void Follow(std::string caller, std::string flow);
-  void TakeUp(const FlowState& moved, std::set<std::uint64_t> stuck);
+  void TakeUp(const FlowState& moved, StepKeys stuck);
   void Tick();
   void TickSoon();
   std::optional<MonoTime> NextTick() const;

@@ -56,11 +56,8 @@ Task<std::optional<FlowState>> LateSteps::LookBack(FlowState state) {
     if (tools_.table.Find(state.number) != nullptr) tools_.table.SetDue(state.number, next);
     co_return std::nullopt;
   }
-  co_return co_await tools_.records.Move({.number = state.number,
-                                          .from = FlowPhase::kUndoing,
-                                          .to = FlowPhase::kUndone,
-                                          .cause = FlowCause::kAllUndone,
-                                          .reason = state.reason});
+  co_return co_await tools_.records.Move(
+      FlowMove::Of(state, FlowPhase::kUndone, FlowCause::kAllUndone, state.reason));
 }
 
 // True: it has to be looked at again.

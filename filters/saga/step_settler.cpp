@@ -27,11 +27,8 @@ Task<std::optional<FlowState>> StepSettler::Settle(FlowState state) {
   const bool is_open = std::any_of(latest->steps.begin(), latest->steps.end(),
                                    [](const FlowStep& step) { return IsOpen(step.phase); });
   if (!is_open) {
-    co_return co_await tools_.records.Move({.number = state.number,
-                                            .from = FlowPhase::kBreaking,
-                                            .to = FlowPhase::kUndoing,
-                                            .cause = FlowCause::kSettled,
-                                            .reason = latest->reason});
+    co_return co_await tools_.records.Move(
+        FlowMove::Of(*latest, FlowPhase::kUndoing, FlowCause::kSettled, latest->reason));
   }
   if (open.unread != 0)
     co_return co_await tools_.records.Park(*latest, FlowRecords::UnreadReason(open.unread));
@@ -108,7 +105,8 @@ Task<void> StepSettler::ResendStep(std::uint64_t number, Event unknown, OpenStep
   } else if (is_due) {
     const Tool* const tool = policy->FindTool(unknown.tool);
     int most = tool != nullptr && tool->undo ? tool->undo->attempts_max : limits::kUndoAttemptsMax;
-    const bool by_human = entry->by_human.erase(operation) > 0;
+    const bool by_human = HasStep(entry->by_human, unknown);
+    entry->by_human.erase(operation);
     if (by_human) most = std::max(most, unknown.attempt + 1);
     const std::string backend = unknown.backend;
     const ResendOutcome outcome =

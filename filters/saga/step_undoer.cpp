@@ -46,9 +46,9 @@ Task<std::optional<FlowState>> StepUndoer::UndoNext(FlowState state) {
   entry = tools_.table.Find(state.number);
   if (entry == nullptr) co_return std::nullopt;
   const UndoDecision decision = UnlessLost(DecideUndo(*event, tool, flow), *event, policy.get(),
-                                           entry->by_human.contains(step->operation));
+                                           HasStep(entry->by_human, *event));
   if (decision.kind == UndoDecision::Kind::kSkip) {
-    co_return co_await PassOver(std::move(state), step->operation, {});
+    co_return co_await PassOver(std::move(state), *event, {});
   }
   std::uint64_t maker = 0;
   if (decision.kind == UndoDecision::Kind::kSend) maker = co_await MakerOf(state, *event);
@@ -56,7 +56,7 @@ Task<std::optional<FlowState>> StepUndoer::UndoNext(FlowState state) {
     const std::string story =
         fmt::format("step {} ({}) needed no undo: it removed what step {} had made",
                     PrintRowId(event->operation), event->tool, PrintRowId(maker));
-    co_return co_await PassOver(std::move(state), event->operation, story);
+    co_return co_await PassOver(std::move(state), *event, story);
   }
   if (tools_.table.Find(state.number) == nullptr) co_return std::nullopt;
   UndoOutcome outcome{UndoOutcome::Kind::kStuck, decision.reason, {}};
@@ -71,7 +71,7 @@ Task<std::optional<FlowState>> StepUndoer::UndoNext(FlowState state) {
     case UndoOutcome::Kind::kDone:
       co_return co_await tools_.records.Get(state.number);
     case UndoOutcome::Kind::kNotNeeded:
-      co_return co_await PassOver(std::move(state), event->operation, outcome.reason);
+      co_return co_await PassOver(std::move(state), *event, outcome.reason);
     case UndoOutcome::Kind::kAgain:
       tools_.table.SetDue(state.number, tools_.parts.clock.Now() + outcome.pause);
       co_return std::nullopt;
@@ -107,16 +107,13 @@ Task<std::uint64_t> StepUndoer::MakerOf(const FlowState& state, const Event& rem
 }
 
 // Its effect needs no undo; `story` is what the flow tells of that beside why it broke.
-Task<std::optional<FlowState>> StepUndoer::PassOver(FlowState state, std::uint64_t operation,
+Task<std::optional<FlowState>> StepUndoer::PassOver(FlowState state, const Event& step,
                                                     const std::string& story) {
   std::string reason = state.reason;
   if (!story.empty()) reason += (reason.empty() ? "" : "; ") + story;
-  co_return co_await tools_.records.Move({.number = state.number,
-                                          .from = FlowPhase::kUndoing,
-                                          .to = FlowPhase::kUndoing,
-                                          .cause = state.cause,
-                                          .reason = std::move(reason),
-                                          .not_needed = {operation}});
+  FlowMove move = FlowMove::Of(state, FlowPhase::kUndoing, state.cause, std::move(reason));
+  move.not_needed.push_back({step.operation, step.key});
+  co_return co_await tools_.records.Move(std::move(move));
 }
 
 Task<void> StepUndoer::Recall(const FlowState& state) {
@@ -137,9 +134,11 @@ Task<UndoOutcome> StepUndoer::SendUndo(const FlowState& state, const FlowStep& s
   const int allowed =
       tool != nullptr && tool->undo ? tool->undo->attempts_max : limits::kUndoAttemptsMax;
   // A human's word is good for one try of the step that was stuck.
-  const bool by_human = tools_.table.Find(state.number)->by_human.erase(step.operation) > 0;
+  FlowEntry& entry = *tools_.table.Find(state.number);
+  const bool by_human = HasStep(entry.by_human, event);
+  entry.by_human.erase(step.operation);
   const bool has_version = event.state && !event.state->ours.version.empty();
-  if (has_version && !tools_.table.Find(state.number)->is_recalled) co_await Recall(state);
+  if (has_version && !entry.is_recalled) co_await Recall(state);
   UndoOutcome outcome = co_await sender_.Try(event, policy, step.undo_base + allowed, by_human,
                                              Jitter(tools_.parts.random), step.undo);
   if (tools_.parts.tried) tools_.parts.tried(event.tool, outcome.kind);

@@ -25,7 +25,7 @@ class StepUndoer {
   Task<std::optional<FlowState>> UndoNext(FlowState state);
 
  private:
-  Task<std::optional<FlowState>> PassOver(FlowState state, std::uint64_t operation,
+  Task<std::optional<FlowState>> PassOver(FlowState state, const Event& step,
                                           const std::string& story);
   // The step of the flow that made what `removal` has removed, and that is undone by that; 0: none.
   Task<std::uint64_t> MakerOf(const FlowState& state, const Event& removal);

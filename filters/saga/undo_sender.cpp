@@ -98,6 +98,11 @@ NewOperation OperationOf(const Event& step, const Backend& backend) {
   return call;
 }
 
+// Not so of another call that has its number: see IsMeant.
+bool IsUndoOf(const Event& step, const Event& undo) {
+  return undo.key == UndoKeyOf(step.key, step.operation);
+}
+
 // What became of the undo, in the backend's words. Without its tool nobody knows what of that has
 // to be redacted.
 void KeepWhatWasSaid(const Answer& answer, const Tool* tool, Transition& transition) {
@@ -222,7 +227,7 @@ Task<UndoOutcome> UndoSender::Try(const Event& step, std::shared_ptr<const Polic
   Tried tried{step, policy, tool, rule, *backend, compares, {}, jitter, room.keeper.get()};
   if (compares && by_human && earlier != 0) {
     auto last = co_await parts_.ledger.Read(earlier, parts_.executor);
-    if (last) tried.shown = std::move(last->found);
+    if (last && IsUndoOf(step, *last)) tried.shown = std::move(last->found);
   }
   if (auto taken_on = co_await TakenOn(tried, earlier)) {
     UndoOutcome asked = co_await AskWhetherDone(tried, std::move(*taken_on));
@@ -319,6 +324,7 @@ Task<std::optional<Event>> UndoSender::TakenOn(const Tried& tried, std::uint64_t
   if (earlier == 0 || tried.rule == nullptr || !tried.rule->settled_by) co_return std::nullopt;
   auto event = co_await parts_.ledger.Read(earlier, parts_.executor);
   if (!event || event->phase != Phase::kUncertain || !event->task) co_return std::nullopt;
+  if (!IsUndoOf(tried.step, *event)) co_return std::nullopt;
   co_return std::move(*event);
 }
 

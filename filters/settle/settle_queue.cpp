@@ -53,7 +53,8 @@ std::uint64_t SettleQueue::OperationOfTask(const std::string& name) const {
 void SettleQueue::Add(Event event, std::shared_ptr<const Policy> policy) {
   const SettleEntry* const known = Find(event.operation);
   // The absence of a later attempt has to be shown anew.
-  if (known != nullptr && known->event.attempt >= event.attempt) return;
+  const bool is_same = known != nullptr && known->event.key == event.key;
+  if (is_same && known->event.attempt >= event.attempt) return;
   if (known != nullptr) Forget(event.operation, Settled::kYes);
   if (entries_.size() >= limits::kOpenOperationsMax) return;
   event.request.reset();

@@ -46,7 +46,9 @@ Task<bool> PollLane::Run(Exchange& exchange) {
       ReadPoll(request, std::string(request.route.path.substr(kPollPath.size())));
   Result<Event> event = std::unexpected(Error(ErrorCode::kInternal));
   if (operation) event = co_await request.services.ledger->Read(*operation, request.worker.thread);
-  if (!event || !event->approval) {
+  const bool is_it = event && IsPollOf(request.services.ledger_secret, request.route.query,
+                                       event->operation, event->key);
+  if (!is_it || !event->approval) {
     if (operation && !event && event.error().code() != ErrorCode::kInternal) {
       co_return co_await Refuse(exchange, event.error().code(),
                                 std::string(event.error().detail()));
@@ -61,7 +63,7 @@ Task<bool> PollLane::Run(Exchange& exchange) {
   const bool kept = co_await ReplyHere(exchange, answer, /*understood=*/true);
   const bool is_told = may_see && event->answer_kept && IsFinalWord(*event) && head.method == "GET";
   if (is_told && !request.record.client_gone && co_await exchange.client.HasTaken()) {
-    exchange.client.MarkAnswered({*operation, event->attempt});
+    exchange.client.MarkAnswered(AttemptId::Of(*event));
   }
   co_return kept;
 }

@@ -129,11 +129,13 @@ void RandomVerbs::TakeUndo(NewOperation& call) {
   const FlowState& flow = undone == flows_.end() ? flows_[Below(flows_.size())] : *undone;
   const auto due = std::ranges::find_if(flow.steps, NeedsUndo);
   if (due == flow.steps.end()) return;
+  const auto forward = std::ranges::find(events_, due->operation, &Event::operation);
+  if (forward == events_.end()) return;
   call.event.caller = flow.caller;
   call.event.flow = call.event.trace_id = flow.id;
   call.event.is_step = false;
   call.event.undoes = due->operation;
-  call.event.key = UndoKeyOf(DigestOf("forward"), due->operation);
+  call.event.key = UndoKeyOf(forward->key, due->operation);
   call.event.intent = Digest{};
   call.approval.reset();  // nobody is asked about an undo
   call.suspicion.reset();
@@ -237,7 +239,7 @@ FlowMove RandomVerbs::Move() {
     move.from = flow.phase;
     if (Percent(60)) move.reopened = flow;
     for (const FlowStep& step : flow.steps) {
-      if (Percent(20)) move.not_needed.push_back(step.operation);
+      if (Percent(20)) move.not_needed.push_back({step.operation});
     }
   } else {
     move.caller = Pick("caller", 2);

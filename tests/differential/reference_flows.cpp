@@ -169,10 +169,8 @@ Result<FlowState> ReferenceEngine::MoveFlow(FlowMove& move) {
   if (state.phase != move.from) return std::unexpected(Internal("the flow has moved on"));
   if (!IsLegal(move.from, move.to)) return std::unexpected(Internal("not a legal move"));
   for (FlowStep& step : state.steps) {
-    if (std::find(move.not_needed.begin(), move.not_needed.end(), step.operation) !=
-        move.not_needed.end()) {
-      step.end = StepEnd::kNotNeeded;
-    }
+    const auto is_it = [&](const NamedStep& named) { return named.operation == step.operation; };
+    if (std::ranges::any_of(move.not_needed, is_it)) step.end = StepEnd::kNotNeeded;
   }
   if (move.to == FlowPhase::kUndoing &&
       std::any_of(state.steps.begin(), state.steps.end(),

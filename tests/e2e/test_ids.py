@@ -170,7 +170,8 @@ def test_an_approval_is_asked_polled_and_given_by_it(told, token):
     operation = body["operation"]
     assert ID.fullmatch(operation) and ID.fullmatch(body["event"])
     poll = asked.header("Location")
-    assert re.fullmatch(rf"\S*/\.recourse/approvals/{operation}-[0-9a-f]{{32}}", poll)
+    name = rf"{operation}-[0-9a-f]{{32}}\?of=[0-9a-f]{{16}}"
+    assert re.fullmatch(rf"\S*/\.recourse/approvals/{name}", poll)
     path = poll[poll.index("/.recourse"):]
 
     def polled(target):

@@ -337,6 +337,17 @@ TEST(UndoSettledByTest, WhatIsCachedPartialOrCutSaysNothing) {
   }
 }
 
+TEST(UndoSettledByTest, WhatIsNotItsOwnUndoIsNotAskedAbout) {
+  UndoneLater world;
+  world.loop.RunFor(Millis(1'000));
+  const std::size_t asked = world.upstream.probes.size();
+  EXPECT_GT(asked, 0U);
+  world.ledger.other_key = Sha256("another call's");
+  world.loop.RunFor(Millis(60'000));
+  EXPECT_EQ(world.upstream.probes.size(), asked);
+  EXPECT_EQ(world.upstream.writes.size(), 2U) << "nor undone";
+}
+
 // What is deleted later is gone when nobody knows it any more.
 constexpr const char* kGoneLater = R"(
 version: 1

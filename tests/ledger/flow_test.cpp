@@ -341,8 +341,8 @@ TEST_P(FlowTest, AMoveIsRefusedWhileAStepThatDecidesWasNotSeen) {
     FlowMove deadline{.number = first.operation,
                       .to = FlowPhase::kBreaking,
                       .reason = "late",
-                      .deciding = {"other", deciding},
-                      .seen = as_seen.steps};
+                      .deciding = {"other", deciding}};
+    for (const auto& at : as_seen.steps) deadline.seen.push_back({at.operation, {}, at.phase});
     return Await(ledger_->MoveFlow(std::move(deadline), executor_), executor_).has_value();
   };
   const Event second = Dispatch(Step("b"));
@@ -396,7 +396,7 @@ TEST_P(FlowTest, AHumansWordEndsAStep) {
                 .to = FlowPhase::kBreaking,
                 .cause = FlowCause::kHuman,
                 .reason = "it was a gift",
-                .not_needed = {first.operation}};
+                .not_needed = {{first.operation, first.key}}};
   ASSERT_TRUE(Await(ledger_->MoveFlow(std::move(move), executor_), executor_));
   Restart();
   MoveTo(first.operation, FlowPhase::kBreaking, FlowPhase::kUndoing);

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,7 @@ class FaultyLedger final : public Ledger {
   std::shared_ptr<SendPermit> permit;  // of whatever begins
   bool record_fails = false;
   bool join_fails = false;
+  std::optional<Digest> other_key;         // of the call that has the numbers of all by now
   bool flows_fail = false;                 // they cannot be listed or found
   bool lists_fail = false;                 // nor can what is open, or waits for a human
   std::function<void()> before_move;       // before the next MoveFlow is asked for, once
@@ -45,10 +47,14 @@ class FaultyLedger final : public Ledger {
   Task<Result<std::optional<Event>>> Join(std::uint64_t operation, MonoTime deadline,
                                           Executor& executor) override {
     if (join_fails) co_return std::unexpected(failure);
-    co_return co_await ledger_->Join(operation, deadline, executor);
+    auto joined = co_await ledger_->Join(operation, deadline, executor);
+    if (other_key && joined && *joined) (*joined)->key = *other_key;
+    co_return joined;
   }
   Task<Result<Event>> Read(std::uint64_t operation, Executor& executor) override {
-    return ledger_->Read(operation, executor);
+    auto read = co_await ledger_->Read(operation, executor);
+    if (other_key && read) read->key = *other_key;
+    co_return read;
   }
   Task<Result<ApprovalOutcome>> Decide(ApprovalOrder order, Executor& executor) override {
     if (record_fails) co_return std::unexpected(failure);

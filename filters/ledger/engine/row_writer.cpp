@@ -2,11 +2,19 @@
 
 #include <variant>
 
+#include "filters/ledger/rules/known.h"
 #include "filters/ledger/rules/move_flow.h"
 #include "filters/ledger/rules/standing_rules.h"
 #include "proxy/base/limits.h"
 
 namespace recourse {
+namespace {
+
+bool IsLastOf(const AttemptId& attempt, const FoundOperation& found) {
+  return attempt.attempt == found.entry.attempt && IsMeant(attempt.key, found.key);
+}
+
+}  // namespace
 
 Result<void> RowWriter::CarryOut(Plan& plan) {
   for (RowWrite& write : plan.writes) {
@@ -156,7 +164,7 @@ void RowWriter::MarkAnswered(AttemptId answered) {
   if (state_.log.is_latched()) return;
   const auto found = state_.index.Find(answered.operation);
   if (!found || !*found || (*found)->entry.is_answered) return;
-  if ((*found)->entry.attempt != answered.attempt) return;
+  if (!IsLastOf(answered, **found)) return;
   if (marks_.size() >= limits::kLedgerQueueMax || state_.is_full) return;
   state_.index.SetAnswered(**found, true);
   marks_.push_back(answered.operation);
@@ -166,7 +174,7 @@ void RowWriter::MarkUnread(AttemptId answered) {
   if (state_.log.is_latched()) return;
   const auto found = state_.index.Find(answered.operation);
   if (!found || !*found || !(*found)->entry.is_answered) return;
-  if ((*found)->entry.attempt != answered.attempt) return;
+  if (!IsLastOf(answered, **found)) return;
   state_.index.SetAnswered(**found, false);
   if (std::erase(marks_, answered.operation) > 0) return;  // the log does not say it yet
   if (marks_.size() < limits::kLedgerQueueMax && !state_.is_full) {

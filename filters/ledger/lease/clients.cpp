@@ -9,7 +9,7 @@ namespace recourse {
 void OwnClients::Add(GroupClient client) {
   const std::uint64_t operation = client.of.operation;
   const auto [known, is_new] = all_.try_emplace(operation);
-  known->second = {client.of.attempt, std::move(client.table)};
+  known->second = {client.of, std::move(client.table)};
   if (!client.joins) {
     joined_.erase(operation);
   } else if (is_new) {
@@ -32,13 +32,13 @@ OwnClients::News OwnClients::Look(MonoTime now) {
   if (now >= next_look_) {
     next_look_ = now + limits::kClientsLookedEvery;
     for (const auto& [operation, one] : all_) {
-      if (!one.table->Waits(operation, nullptr)) news.left.push_back({operation, one.attempt});
+      if (!one.table->Waits(operation, nullptr)) news.left.push_back(one.of);
     }
   }
   for (const std::uint64_t operation : joined_) {
     const bool has_left =
         std::ranges::find(news.left, operation, &AttemptId::operation) != news.left.end();
-    if (!has_left) news.joined.push_back({operation, all_.at(operation).attempt});
+    if (!has_left) news.joined.push_back(all_.at(operation).of);
   }
   return news;
 }

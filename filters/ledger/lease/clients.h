@@ -40,7 +40,7 @@ class OwnClients {
 
  private:
   struct One {
-    std::uint16_t attempt = 0;
+    AttemptId of;
     std::shared_ptr<const WaitingClients::Table> table;
   };
   std::map<std::uint64_t, One> all_;

@@ -30,7 +30,7 @@ struct ApprovalOrder {
   };
   Kind kind = Kind::kApprove;
   std::uint64_t operation = 0;
-  std::optional<Digest> key{};  // see Transition::key
+  std::optional<Digest> key{};  // see IsMeant
   Approver by{};
   Digest digest{};  // of the request that the approver was shown
   Digest policy{};  // of the policy in force

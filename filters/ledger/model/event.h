@@ -119,10 +119,19 @@ std::size_t BytesOf(const StateKept& state);
 
 // One attempt of an operation.
 struct AttemptId {
+  static AttemptId Of(const struct Event& event);
+
   std::uint64_t operation = 0;
   std::uint16_t attempt = 0;
+  std::optional<Digest> key{};  // see IsMeant
   bool operator==(const AttemptId&) const = default;
 };
+
+// What is said of an operation names its key beside its number: since a database went back to an
+// older state another call may have that number. Unset: whatever has the number is meant.
+inline bool IsMeant(const std::optional<Digest>& key, const Digest& found) {
+  return !key || *key == found;
+}
 
 struct Event {
   std::uint64_t id = 0;         // row number; assigned by the ledger
@@ -190,6 +199,10 @@ struct Event {
 
   Status status() const { return StatusOf(phase); }
 };
+
+inline AttemptId AttemptId::Of(const Event& event) {
+  return {event.operation, event.attempt, event.key};
+}
 
 // What a further attempt must have for its key_field; nullopt: that is not known. Whatever has an
 // intent was named by no agent, so its key was the operation's own in every version.

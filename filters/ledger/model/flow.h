@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "filters/ledger/model/event.h"
@@ -84,21 +85,46 @@ struct FlowState {
   bool is_others = false;
 };
 
+// A step, and as it was when somebody decided what becomes of its flow.
+struct NamedStep {
+  std::uint64_t operation = 0;
+  std::optional<Digest> key{};  // see IsMeant
+  Phase phase = Phase::kNone;
+};
+
 // The move of one flow. `from` is compared first.
 struct FlowMove {
+  // Of that flow, as it is there.
+  static FlowMove Of(const FlowState& state, FlowPhase to, FlowCause cause, std::string reason);
+
   std::uint64_t number = 0;  // 0: the flow that `caller` calls `flow`, not over
   std::string caller{}, flow{};
+  std::int64_t began_ms = 0;  // with its name: as IsMeant; 0: whatever flow has the number is meant
   FlowPhase from = FlowPhase::kOpen;
   FlowPhase to = FlowPhase::kBreaking;
   FlowCause cause = FlowCause::kNone;
   std::string reason;
-  std::vector<std::uint64_t> not_needed{};  // steps whose effect stays, by a human's word
+  std::vector<NamedStep> not_needed{};  // whose effect stays, by a human's word
   // Refused while a step of these tools is open that is not among `seen`, in that phase.
   std::vector<std::string> deciding{};
-  std::vector<FlowStep> seen{};
+  std::vector<NamedStep> seen{};
   // A finished flow that the ledger no longer holds in memory, as read back from its events.
   std::optional<FlowState> reopened{};
 };
+
+inline FlowMove FlowMove::Of(const FlowState& state, FlowPhase to, FlowCause cause,
+                             std::string reason) {
+  FlowMove move;
+  move.number = state.number;
+  move.caller = state.caller;
+  move.flow = state.id;
+  move.began_ms = state.began_ms;
+  move.from = state.phase;
+  move.to = to;
+  move.cause = cause;
+  move.reason = std::move(reason);
+  return move;
+}
 
 std::string_view NameOf(FlowPhase phase);  // "NEEDS_HUMAN"
 std::string_view NameOf(FlowCause cause);  // "ends_with"

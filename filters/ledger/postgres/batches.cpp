@@ -334,7 +334,7 @@ void PgBatches::FinishDone() {
     Keep(planned);
     const auto abandoned = verb->abandoned();
     Drop(*verb, Succeed(*verb, local_));
-    if (abandoned && abandoned->attempt.operation != 0) Add(std::make_unique<PgCancel>(*abandoned));
+    if (abandoned && abandoned->operation != 0) Add(std::make_unique<PgCancel>(*abandoned));
   }
   FinishNotes({});
 }

@@ -23,11 +23,12 @@ constexpr PgStatement kMark{
     " flags = (CASE p.what WHEN 1 THEN o.flags & 15 | 1 WHEN 2 THEN o.flags & 14"
     " ELSE o.flags & 15 END) | (CASE WHEN p.what = 4 THEN ($4::bigint << 4)::int"
     " WHEN o.flags >> 4 = $4::bigint THEN 0 ELSE o.flags & ~15 END)"
-    " FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS p(id, attempt, what)"
+    " FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $6::uuid[])"
+    " AS p(id, attempt, what, key)"
     " JOIN event f ON f.stream = p.id >> 36 AND f.number = p.id & 68719476735"
     " WHERE o.grp = f.grp AND o.key = f.key AND f.grp = $5::text AND o.op_stream = p.id >> 36 AND "
     "o.op_number = p.id & 68719476735"
-    " AND o.attempt = p.attempt"};
+    " AND o.attempt = p.attempt AND (p.key IS NULL OR o.key = p.key)"};
 
 // A mark that another process's row stands in the way of is written again so often at once.
 constexpr int kMarkTries = 3;
@@ -259,16 +260,19 @@ bool PgLane::FlushMarks() {
 }
 
 bool PgLane::Write(const std::vector<PgMark>& marks) {
-  PgArray ids(PgArray::Of::kInt), attempts(PgArray::Of::kInt), what(PgArray::Of::kInt);
+  PgArray ids(PgArray::Of::kInt), attempts(PgArray::Of::kInt), what(PgArray::Of::kInt),
+      keys(PgArray::Of::kUuid);
   for (const PgMark& mark : marks) {
     ids.Int(AsInt(mark.attempt.operation));
     attempts.Int(mark.attempt.attempt);
     what.Int(static_cast<std::int64_t>(mark.what));
+    mark.attempt.key ? keys.Uuid(*mark.attempt.key) : keys.Null();
   }
   PgArguments arguments;
   for (const PgArray* const array : {&ids, &attempts, &what}) array->AppendTo(arguments);
   arguments.Int(AsInt(store_.stream()));
   arguments.Bytes(options_.store.group);
+  keys.AppendTo(arguments);
   for (int tries = 0; tries < kMarkTries; ++tries) {
     store_.connection().Queue(kMark, arguments);
     const auto done = store_.connection().Run();

@@ -57,9 +57,8 @@ std::optional<GroupClient> PgBegin::client() const {
   auto table = call_->wait->table();
   if (table == nullptr) return std::nullopt;
   const bool begins = planned_->writes_event;
-  const std::uint16_t attempt =
-      begins ? FirstEvent(planned_->plan).attempt : planned_->begun.event.attempt;
-  return GroupClient{{planned_->waits_for, attempt}, !begins, std::move(table)};
+  const Event& event = begins ? FirstEvent(planned_->plan) : planned_->begun.event;
+  return GroupClient{{planned_->waits_for, event.attempt, event.key}, !begins, std::move(table)};
 }
 
 Job PgBegin::Fail(const Error& error) {
@@ -72,16 +71,16 @@ Job PgBegin::Fail(const Error& error) {
 void PgBegin::Abandon() {
   const Event& event = FirstEvent(planned_->plan);
   abandoned_client_ = client();
-  const std::uint64_t operation = event.phase == Phase::kDispatching ? event.operation : 0;
-  abandoned_ = Abandoned{{operation, event.attempt}, event.key};
+  abandoned_ = AttemptId::Of(event);
+  if (event.phase != Phase::kDispatching) abandoned_->operation = 0;
 }
 
 void PgCancel::Reset() {
   plan_ = Plan();
   transition_ = Transition();
-  transition_.operation = abandoned_.attempt.operation;
+  transition_.operation = abandoned_.operation;
   transition_.key = abandoned_.key;
-  transition_.attempt = abandoned_.attempt.attempt;
+  transition_.attempt = abandoned_.attempt;
   transition_.to = Phase::kNotSent;
   transition_.cause = Cause::kCanceled;
   transition_.detail = "the ledger's database did not answer in time";
@@ -121,7 +120,7 @@ void PgRecord::TellSecondEffect() {
   if (told.from != Phase::kDispatching || !IsExecuted(told.to)) return;
   const auto found = known().Get(OperationOf{told.operation});
   if (!found || !**found) return;
-  if (told.key && *told.key != (**found)->key) return;
+  if (!IsMeant(told.key, (**found)->key)) return;
   const KeyEntry& now = (**found)->entry;
   const bool was_absent = now.attempt == told.attempt && !MayHaveEffect(now.phase);
   if (now.attempt == told.attempt && !was_absent) return;

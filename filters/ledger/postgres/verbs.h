@@ -55,11 +55,7 @@ class PgVerb {
   virtual bool may_be_held_back() const { return false; }
   // Its waiter has been told that it did not happen. If it did, what it began was not sent.
   virtual void Abandon() {}
-  struct Abandoned {
-    AttemptId attempt;
-    Digest key{};
-  };
-  virtual std::optional<Abandoned> abandoned() const { return std::nullopt; }
+  virtual std::optional<AttemptId> abandoned() const { return std::nullopt; }
   // Of what was decided: who waits for it, if others are to know that.
   virtual std::optional<GroupClient> client() const { return std::nullopt; }
 
@@ -97,7 +93,7 @@ class PgBegin final : public PgVerb {
     return wait_->operation.event.verdict == ObserveVerdict::kNone;
   }
   void Abandon() override;
-  std::optional<Abandoned> abandoned() const override { return abandoned_; }
+  std::optional<AttemptId> abandoned() const override { return abandoned_; }
   std::optional<GroupClient> client() const override;
   // Only what is new may be guessed.
   bool may_guess() const {
@@ -114,7 +110,7 @@ class PgBegin final : public PgVerb {
   std::optional<NewOperation> call_;
   std::optional<BeginRule> rule_;
   std::optional<BeginPlan> planned_;
-  std::optional<Abandoned> abandoned_;
+  std::optional<AttemptId> abandoned_;
   std::optional<GroupClient> abandoned_client_;
 };
 
@@ -152,7 +148,7 @@ class PgRecord final : public PgVerb {
 // What was begun and is not sent, as nobody waits for it any more.
 class PgCancel final : public PgVerb {
  public:
-  explicit PgCancel(const Abandoned& abandoned) : abandoned_(abandoned) {}
+  explicit PgCancel(const AttemptId& abandoned) : abandoned_(abandoned) {}
   Job Succeed() override { return {}; }
   Job Fail(const Error& /*error*/) override { return {}; }
   Executor* executor() const override { return nullptr; }
@@ -162,7 +158,7 @@ class PgCancel final : public PgVerb {
   Judged<Plan*> Ask(Known& known) override;
 
  private:
-  const Abandoned abandoned_;
+  const AttemptId abandoned_;
   Transition transition_;
   Plan plan_;
 };

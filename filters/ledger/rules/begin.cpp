@@ -123,6 +123,7 @@ Judged<BeginPlan> PlanObserved(JudgedCall& call, const BeginDecision& decision,
   }
   BeginPlan planned = PlanOf(Begun::Kind::kFresh);
   planned.begun.related_attempt = found->entry.attempt;
+  planned.begun.related_key = found->key;
   planned.writes_event = true;
   EventWrite write{std::move(call.Take().event), {}, EventWrite::Counts::kOperation};
   Event& event = write.event;

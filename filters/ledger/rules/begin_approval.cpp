@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "filters/ledger/ledger.h"
 #include "filters/ledger/model/row_id.h"
 #include "filters/ledger/rules/decide_approval.h"
 #include "filters/ledger/rules/standing_rules.h"
@@ -146,6 +147,9 @@ Judged<BeginPlan> DecideApproved(NewOperation& call, Known& known) {
   if (!found) return std::unexpected(found.error());
   if (!**found || (**found)->entry.phase != Phase::kApproved) {
     return refuse(ErrorCode::kInternal, "no approved operation has that number");
+  }
+  if (!IsMeant(call.approved_key, (**found)->key)) {
+    return refuse(ErrorCode::kInternal, OtherCallError().detail());
   }
   const auto state = known.Get(ApprovalOf{call.approved});
   if (!state) return std::unexpected(state.error());

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "filters/ledger/ledger.h"
 #include "filters/ledger/model/open_flows.h"
 
 namespace recourse {
@@ -33,7 +34,8 @@ Judged<std::uint64_t> FenceOf(const NewOperation& call, const FoundOperation* fo
 Judged<void> CheckUndo(const NewOperation& call, Known& known) {
   if (call.event.undoes == 0) return {};
   const auto named = known.Get(FlowNamed{FlowKeyOf(call.event.caller, call.event.flow)});
-  if (!named) return std::unexpected(named.error());
+  const auto forward = known.Get(OperationOf{call.event.undoes});
+  if (!named || !forward) return StopOf(named, forward);
   const auto& flow = (*named)->flow;
   if (!flow || flow->phase != FlowPhase::kUndoing) {
     return Fails(Error(ErrorCode::kInternal, "an undo of a flow that is not being undone",
@@ -43,7 +45,9 @@ Judged<void> CheckUndo(const NewOperation& call, Known& known) {
     return step.operation == call.event.undoes && IsExecuted(step.phase) &&
            step.end == StepEnd::kNone;
   });
-  if (is_due) return {};
+  // The number of what is undone is in the key of its undo.
+  const bool is_it = **forward && call.event.key == UndoKeyOf((**forward)->key, call.event.undoes);
+  if (is_due) return is_it ? Judged<void>() : Fails(OtherCallError());
   return Fails(
       Error(ErrorCode::kInternal, "an undo of a step that needs none", Delivery::kNotSent));
 }

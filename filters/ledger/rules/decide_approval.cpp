@@ -65,7 +65,7 @@ Judged<ApprovalPlan> Decide(const ApprovalOrder& order, Known& known) {
   if (!found) return std::unexpected(found.error());
   if (!**found) return Fails(Error(ErrorCode::kInternal, "no such operation"));
   ApprovalState& approval = ***found;
-  if (order.key && *order.key != approval.found.key) return Fails(OtherCallError());
+  if (!IsMeant(order.key, approval.found.key)) return Fails(OtherCallError());
   Event& event = approval.event;
   const bool is_over = IsClaim(event.phase) && approval.left <= Millis(0);
   ApprovalRuling ruling = JudgeOrder(order, event, is_over);

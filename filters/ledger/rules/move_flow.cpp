@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "filters/ledger/ledger.h"
 #include "filters/ledger/model/open_flows.h"
 #include "filters/ledger/rules/decide_approval.h"
 #include "proxy/base/limits.h"
@@ -27,11 +28,21 @@ Judged<FlowState> Reopen(FlowState state, Known& known) {
   std::vector<OperationOf> operations;
   for (const FlowStep& step : state.steps) operations.push_back({step.operation});
   if (auto all = known.Require(operations); !all) return std::unexpected(all.error());
-  for (FlowStep& step : state.steps) {
-    const auto now = known.Get(OperationOf{step.operation});
+  std::vector<EventAt> last;
+  for (const OperationOf& operation : operations) {
+    const auto now = known.Get(operation);
     if (!now) return std::unexpected(now.error());
     if (!**now) return Fails(Error(ErrorCode::kInternal, "no such operation"));
-    const KeyEntry& entry = (**now)->entry;
+    last.push_back({(**now)->entry.last_event, AnswerPart::kSkipBody});
+  }
+  if (auto all = known.Require(last); !all) return std::unexpected(all.error());
+  for (FlowStep& step : state.steps) {
+    const KeyEntry& entry = (**known.Get(OperationOf{step.operation}))->entry;
+    const auto event = known.Get(EventAt{entry.last_event, AnswerPart::kSkipBody});
+    if (!event) return std::unexpected(event.error());
+    if ((*event)->caller != state.caller || (*event)->flow != state.id) {
+      return Fails(OtherCallError());
+    }
     step.phase = entry.phase;
     // It succeeded only after the flow was over.
     if (IsExecuted(step.phase) && step.success == 0) step.success = entry.last_event;
@@ -39,6 +50,12 @@ Judged<FlowState> Reopen(FlowState state, Known& known) {
   std::erase_if(state.steps, is_gone);
   state.phase = FlowPhase::kCommitted;
   return state;
+}
+
+// Not so of one that has its number since a database went back to an older state.
+bool IsThatFlow(const FlowMove& move, const FlowState& state) {
+  if (move.number == 0 || move.began_ms == 0) return true;
+  return move.began_ms == state.began_ms && move.caller == state.caller && move.flow == state.id;
 }
 
 // The flow that is to move; nullptr: none that is not over.
@@ -55,6 +72,7 @@ Judged<const FlowState*> FindFlow(const FlowMove& move, Known& known) {
 }
 
 Judged<void> CheckMove(const FlowMove& move, const FlowState& state) {
+  if (!IsThatFlow(move, state)) return Fails(OtherCallError());
   if (state.phase != move.from) return RefuseMove("the flow has moved on");
   if (!IsLegal(move.from, move.to)) return RefuseMove("not a legal move");
   const auto is_open = [](const FlowStep& step) { return IsOpen(step.phase); };
@@ -67,24 +85,44 @@ Judged<void> CheckMove(const FlowMove& move, const FlowState& state) {
   return {};
 }
 
+// Nothing is said of a step that is not meant.
+Judged<void> TakeNotNeeded(const FlowMove& move, FlowState& state, Known& known) {
+  std::vector<OperationOf> named;
+  for (const NamedStep& step : move.not_needed) {
+    if (step.key) named.push_back({step.operation});
+  }
+  if (auto all = known.Require(named); !all) return std::unexpected(all.error());
+  for (const NamedStep& step : move.not_needed) {
+    if (step.key) {
+      const auto now = known.Get(OperationOf{step.operation});
+      if (!now) return std::unexpected(now.error());
+      if (!**now || !IsMeant(step.key, (**now)->key)) return Fails(OtherCallError());
+    }
+    const auto at = std::ranges::find(state.steps, step.operation, &FlowStep::operation);
+    if (at != state.steps.end()) at->end = StepEnd::kNotNeeded;
+  }
+  return {};
+}
+
 // One that was sent meanwhile may decide what becomes of the flow.
 Judged<void> CheckUnseen(const FlowMove& move, const FlowState& state, Known& known) {
   if (move.deciding.empty()) return {};
-  std::vector<OperationOf> unseen;
+  std::vector<OperationOf> open;
   for (const FlowStep& step : state.steps) {
-    const auto is_it = [&](const FlowStep& seen) {
-      return seen.operation == step.operation && seen.phase == step.phase;
-    };
-    if (IsOpen(step.phase) && std::ranges::none_of(move.seen, is_it)) {
-      unseen.push_back({step.operation});
-    }
+    if (IsOpen(step.phase)) open.push_back({step.operation});
   }
-  if (auto all = known.Require(unseen); !all) return std::unexpected(all.error());
+  if (auto all = known.Require(open); !all) return std::unexpected(all.error());
   std::vector<EventAt> last;
-  for (const OperationOf& operation : unseen) {
+  for (const OperationOf& operation : open) {
     const auto found = known.Get(operation);
     if (!found) return std::unexpected(found.error());
-    if (**found) last.push_back({(**found)->entry.last_event});
+    if (!**found) continue;
+    const FoundOperation& now = ***found;
+    const bool is_seen = std::ranges::any_of(move.seen, [&](const NamedStep& seen) {
+      return seen.operation == now.entry.operation && seen.phase == now.entry.phase &&
+             IsMeant(seen.key, now.key);
+    });
+    if (!is_seen) last.push_back({now.entry.last_event});
   }
   if (auto all = known.Require(last); !all) return std::unexpected(all.error());
   for (const EventAt& at : last) {
@@ -141,10 +179,8 @@ Judged<FlowPlan> Decide(const FlowMove& move, Known& known) {
   if (*before == nullptr && !move.reopened) return RefuseMove("no such flow, or it is over");
   auto state = *before != nullptr ? Judged<FlowState>(**before) : Reopen(*move.reopened, known);
   if (!state) return std::unexpected(state.error());
-  for (FlowStep& step : state->steps) {
-    if (std::ranges::find(move.not_needed, step.operation) != move.not_needed.end()) {
-      step.end = StepEnd::kNotNeeded;
-    }
+  if (auto taken = TakeNotNeeded(move, *state, known); !taken) {
+    return std::unexpected(taken.error());
   }
   if (auto checked = CheckMove(move, *state); !checked) return std::unexpected(checked.error());
   if (auto checked = CheckUnseen(move, *state, known); !checked) {

@@ -214,7 +214,7 @@ Judged<Plan> Decide(Transition& transition, Known& known) {
   const auto found = known.Get(OperationOf{transition.operation});
   if (!found) return std::unexpected(found.error());
   if (!**found) return RefuseOutcome("no such operation", Delivery::kUncertain);
-  if (transition.key && *transition.key != (**found)->key) return Fails(OtherCallError());
+  if (!IsMeant(transition.key, (**found)->key)) return Fails(OtherCallError());
   const KeyEntry& entry = (**found)->entry;
   const bool is_as_said = entry.phase == transition.from || IsTestimony(transition, entry);
   if (!is_as_said || entry.attempt != transition.attempt) {
