@@ -357,4 +357,16 @@ MUTANTS = (
         "  AppendPart(parts, AsView(key));\n",
         "",
     ),
+    Mutant(
+        "approved-in-vain", "what was approved in time is sent, also in the last moment",
+        "filters/ledger/model/approval.cpp",
+        "  return left + std::max(longer, Millis(0)) <= Millis(0);",
+        "  return left <= Millis(0);",
+    ),
+    Mutant(
+        "approved-for-ever", "what was approved is not sent long after its end",
+        "filters/ledger/model/approval.cpp",
+        "  const Millis longer = limits::kApprovalSentWithin - std::max(left_then, Millis(0));",
+        "  const Millis longer = 9 * limits::kApprovalSentWithin - std::max(left_then, Millis(0));",
+    ),
 )  # fmt: skip

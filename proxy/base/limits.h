@@ -182,6 +182,9 @@ inline constexpr std::size_t kClaimsPage = 32;            // read at once, with 
 inline constexpr milliseconds kApprovalTick{100};         // how late its end or Stop() may be
 inline constexpr milliseconds kApprovalAgain{1'000};      // when the ledger refused
 inline constexpr milliseconds kApprovalExpires{15 * 60'000};
+// What was decided in time is sent within that, also behind its end: another process may have to
+// take it over.
+inline constexpr milliseconds kApprovalSentWithin{30'000};
 inline constexpr std::size_t kBodyChangesMax = 1'000;  // shown of one edit
 inline constexpr std::uint64_t kEarlierRows = 5'000;   // looked through for a caller's calls
 inline constexpr std::size_t kEarlierCallsMax = 20;

@@ -132,7 +132,7 @@ Result<void> ReferenceEngine::TakeBefore(NewOperation& call, const Found* found)
 Millis ReferenceEngine::TimeLeft(const ApprovalFacts& facts) const {
   const MonoTime now = clock_.Now();
   // Asked by an earlier process, at a time that is still to come: nobody knows how long ago.
-  if (facts.asked_row < process_first_seq_ && WallMs() < facts.asked_ms) return Millis(0);
+  if (facts.asked_row < process_first_seq_ && WallMs() < facts.asked_ms) return kNoTimeLeft;
   const std::int64_t age_ms = jumps_.AgeMs(facts.asked_row, facts.asked_ms, now, WallMs());
   const std::int64_t lived_ms = ages_.LivedMs(now) - facts.asked_lived_ms;
   return Millis(facts.expires_ms - std::max({age_ms, lived_ms, std::int64_t{0}}));
@@ -209,7 +209,7 @@ Result<ReferenceEngine::BeginStep> ReferenceEngine::BeginApproved(NewOperation& 
   const ApprovalRuling over = JudgeOrder({.kind = ApprovalOrder::Kind::kExpire,
                                           .operation = event.operation,
                                           .policy = call.policy_in_force},
-                                         event, TimeLeft(facts) <= Millis(0));
+                                         event, IsOverInTime(event, TimeLeft(facts)));
   const bool is_fenced = event.is_step && flows_.FencedBy(event.caller, event.flow) != 0;
   if (over.to || is_fenced) {
     step.begun.kind = Begun::Kind::kHeld;
@@ -268,8 +268,7 @@ Result<ApprovalOutcome> ReferenceEngine::Decide(ApprovalOrder& order) {
   const KeyEntry& entry = (*found)->entry;
   auto event = LoadClaim(entry);
   if (!event) return std::unexpected(event.error());
-  const bool is_over =
-      event->approval && IsClaim(event->phase) && TimeLeft(*event->approval) <= Millis(0);
+  const bool is_over = event->approval && IsOverInTime(*event, TimeLeft(*event->approval));
   ApprovalRuling ruling = JudgeOrder(order, *event, is_over);
   ApprovalOutcome outcome{ruling.kind, std::move(ruling.text), std::move(*event), false};
   if (!ruling.to && !ruling.is_noted) return outcome;

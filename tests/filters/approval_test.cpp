@@ -397,6 +397,20 @@ TEST_F(ApprovalCredentialsTest, WithoutItsFileTheCallWaitsAndOperatorsSeeWhy) {
   EXPECT_THAT(Authorizations(), ElementsAre("Bearer mounted late"));
 }
 
+TEST_F(ApprovalCredentialsTest, WhatWasApprovedInTheLastMomentIsSentAllTheSame) {
+  secret.clear();
+  Call(Pay());
+  const PendingApproval claim = Claims().at(0);
+  world.loop.RunFor(claim.left - Millis(1));
+  ASSERT_EQ(Say(OrderKind::kApprove).kind, ApprovalRuling::Kind::kTaken);
+  world.loop.RunFor(Millis(5'000));
+  EXPECT_EQ(Latest(claim.event.operation).phase, Phase::kApproved);
+  secret = "mounted late";
+  world.loop.RunFor(Millis(2'000));
+  EXPECT_EQ(Latest(claim.event.operation).phase, Phase::kSucceeded);
+  EXPECT_THAT(Authorizations(), ElementsAre("Bearer mounted late"));
+}
+
 TEST_F(ApprovalCredentialsTest, ASecretThatIsNoFieldValueIsNotSent) {
   secret = "a\r\nX-Evil: 1";
   Call(Pay());

@@ -187,6 +187,39 @@ TEST_P(ApprovalContractTest, AnApprovalThatIsOverIsNotUsed) {
   EXPECT_EQ(used->event.phase, Phase::kExpired);
 }
 
+// Whoever said yes in time was told that it is taken.
+TEST_P(ApprovalContractTest, WhatWasApprovedInTheLastMomentIsSentBehindItsEnd) {
+  for (const int late_ms : {0, 1, 9'000, 29'998}) {
+    const std::string key = "k" + std::to_string(late_ms);
+    const Event asked = Ask(key);
+    clock_.Advance(Millis(59'999));
+    ASSERT_EQ(Say(OrderKind::kApprove, asked).kind, Ruling::kTaken);
+    clock_.Advance(Millis(1 + late_ms));
+    EXPECT_EQ(
+        Decide({.kind = OrderKind::kExpire, .operation = asked.operation, .policy = kPolicy}).kind,
+        Ruling::kNotDue);
+    Restart();
+    const auto used = TryUse(asked.operation);
+    ASSERT_TRUE(used) << late_ms;
+    EXPECT_EQ(used->kind, Kind::kFresh) << late_ms;
+    ASSERT_TRUE(used->commit && Await(used->commit->Durable(), executor_));
+  }
+}
+
+TEST_P(ApprovalContractTest, WhatWasApprovedInTheLastMomentIsNotSentMuchLater) {
+  const Event asked = Ask();
+  clock_.Advance(Millis(59'999));
+  Say(OrderKind::kApprove, asked);
+  clock_.Advance(Millis(30'000));
+  const auto used = TryUse(asked.operation);
+  ASSERT_TRUE(used);
+  EXPECT_EQ(used->kind, Kind::kHeld);
+  EXPECT_EQ(used->event.phase, Phase::kExpired);
+  const Event first = Ask("another");
+  clock_.Advance(Millis(60'000));
+  EXPECT_EQ(Say(OrderKind::kApprove, first).kind, Ruling::kExpired) << "nobody had decided it";
+}
+
 TEST_P(ApprovalContractTest, AnotherPolicyVoidsItAndARepeatAsksAnew) {
   const Event asked = Ask();
   Say(OrderKind::kApprove, asked);

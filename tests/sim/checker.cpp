@@ -147,14 +147,18 @@ class Checker {
 
   void CheckUse(const Event& word, const Event& sent, const std::string& ref) {
     const ApprovalFacts& facts = *word.approval;
+    const std::int64_t ends_ms = facts.asked_ms + facts.expires_ms;  // of the time to decide
     const auto is_good = [&](const ApprovalDecision& one) {
       return one.kind != ApprovalDecision::Kind::kRejected && !one.is_late && !one.is_void &&
-             one.who != word.caller && one.digest == sent.approval->digest;
+             one.who != word.caller && one.digest == sent.approval->digest &&
+             one.wall_ms <= ends_ms;
     };
-    if (std::none_of(facts.decisions.begin(), facts.decisions.end(), is_good)) {
-      Say("I11: nobody who may approved what was sent of {}", ref);
+    const auto yes = std::find_if(facts.decisions.rbegin(), facts.decisions.rend(), is_good);
+    if (yes == facts.decisions.rend()) {
+      return Say("I11: nobody who may approved what was sent of {}", ref);
     }
-    if (sent.wall_ms - facts.asked_ms > facts.expires_ms) Say("I11: {} was sent too late", ref);
+    const std::int64_t soon_ms = yes->wall_ms + limits::kApprovalSentWithin.count();
+    if (sent.wall_ms > std::max(ends_ms, soon_ms)) Say("I11: {} was sent too late", ref);
     Digest before{}, then{};  // policies: at one moment two may have been in force
     for (const auto& [since_ms, digest] : run_.in_force) {
       if (since_ms < sent.wall_ms) before = digest;

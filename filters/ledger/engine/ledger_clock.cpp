@@ -37,7 +37,7 @@ std::int64_t LedgerClock::DatedMs(std::uint64_t row, std::int64_t written_ms) co
 Millis LedgerClock::TimeLeft(const ApprovalFacts& facts) const {
   const MonoTime now = clock_.Now();
   // Asked by an earlier process, at a time that is still to come: nobody knows how long ago.
-  if (!IsOfThisProcess(facts.asked_row) && WallMs() < facts.asked_ms) return Millis(0);
+  if (!IsOfThisProcess(facts.asked_row) && WallMs() < facts.asked_ms) return kNoTimeLeft;
   const std::int64_t age_ms = jumps_.AgeMs(facts.asked_row, facts.asked_ms, now, WallMs());
   const std::int64_t lived_ms = ages_.LivedMs(now) - facts.asked_lived_ms;
   return Millis(facts.expires_ms - std::max({age_ms, lived_ms, std::int64_t{0}}));

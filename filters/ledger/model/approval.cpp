@@ -111,6 +111,16 @@ ApprovalRuling Approve(const ApprovalOrder& order, const Event& event) {
 
 }  // namespace
 
+bool IsOverInTime(const Event& event, Millis left) {
+  if (!event.approval || !IsClaim(event.phase)) return false;
+  const ApprovalFacts& facts = *event.approval;
+  const ApprovalDecision* const yes = event.phase == Phase::kApproved ? Decisive(facts) : nullptr;
+  if (yes == nullptr) return left <= Millis(0);
+  const Millis left_then(facts.asked_ms + facts.expires_ms - yes->wall_ms);
+  const Millis longer = limits::kApprovalSentWithin - std::max(left_then, Millis(0));
+  return left + std::max(longer, Millis(0)) <= Millis(0);
+}
+
 ApprovalRuling JudgeOrder(const ApprovalOrder& order, const Event& event, bool is_over) {
   const bool is_pending = event.phase == Phase::kClaimed;
   if (!event.approval) {

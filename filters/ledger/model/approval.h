@@ -10,6 +10,7 @@
 
 #include "filters/ledger/model/event.h"
 #include "proxy/base/clock.h"
+#include "proxy/base/limits.h"
 
 namespace recourse {
 
@@ -55,6 +56,10 @@ struct ApprovalRuling {
 };
 // `is_over`: its time has passed.
 ApprovalRuling JudgeOrder(const ApprovalOrder& order, const Event& event, bool is_over);
+// Whether its time has passed, with so much left of what there was to decide it.
+bool IsOverInTime(const Event& event, Millis left);
+// Where nobody knows how long ago it was asked.
+inline constexpr Millis kNoTimeLeft = -limits::kApprovalSentWithin;
 
 // What the ledger made of an order.
 struct ApprovalOutcome {

@@ -343,7 +343,7 @@ std::optional<Error> VerbFacts::RefusalOf(const AdmissionOf& asked, std::uint64_
 
 Millis TimeLeft(const ApprovalFacts& facts, std::int64_t wall_ms) {
   // Asked at a time that is still to come: nobody knows how long ago.
-  if (wall_ms < facts.asked_ms) return Millis(0);
+  if (wall_ms < facts.asked_ms) return kNoTimeLeft;
   return Millis(facts.expires_ms - (wall_ms - facts.asked_ms));
 }
 

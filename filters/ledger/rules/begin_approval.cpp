@@ -158,7 +158,7 @@ Judged<BeginPlan> DecideApproved(NewOperation& call, Known& known) {
   const ApprovalRuling over = JudgeOrder({.kind = ApprovalOrder::Kind::kExpire,
                                           .operation = event.operation,
                                           .policy = call.policy_in_force},
-                                         event, approved.left <= Millis(0));
+                                         event, IsOverInTime(event, approved.left));
   bool is_fenced = false;
   if (event.is_step) {
     const auto flow = known.Get(FlowNamed{FlowKeyOf(event.caller, event.flow)});

@@ -67,7 +67,7 @@ Judged<ApprovalPlan> Decide(const ApprovalOrder& order, Known& known) {
   ApprovalState& approval = ***found;
   if (!IsMeant(order.key, approval.found.key)) return Fails(OtherCallError());
   Event& event = approval.event;
-  const bool is_over = IsClaim(event.phase) && approval.left <= Millis(0);
+  const bool is_over = IsOverInTime(event, approval.left);
   ApprovalRuling ruling = JudgeOrder(order, event, is_over);
   ApprovalPlan planned{.plan = {}, .reply = {ruling.kind, std::move(ruling.text), {}, false}};
   ApprovalOutcome& outcome = planned.reply;
