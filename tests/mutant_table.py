@@ -310,12 +310,6 @@ MUTANTS = (
         "",
     ),
     Mutant(
-        "other-flow-reopened", "a flow comes back with its own steps",
-        "filters/ledger/rules/move_flow.cpp",
-        "    if ((*event)->caller != state.caller || (*event)->flow != state.id) {",
-        "    if ((*event)->caller != state.caller) {",
-    ),
-    Mutant(
         "other-step-stays", "an effect stays by a word on that step alone",
         "filters/ledger/rules/move_flow.cpp",
         "      if (!**now || !IsMeant(step.key, (**now)->key)) return Fails(OtherCallError());",

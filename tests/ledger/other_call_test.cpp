@@ -131,21 +131,6 @@ TEST_P(OtherCallTest, ItIsNotUndoneByTheUndoOfAnother) {
   EXPECT_EQ(Begin(undo_of(step.key)).kind, Kind::kFresh);
 }
 
-// What was read back of it before the ledger went back is not what it has now.
-TEST_P(OtherCallTest, AFlowIsNotReopenedWithTheStepsOfAnother) {
-  const Event step = Done("a");
-  const Event others = Done("b", "flow-2");
-  const FlowState over = MoveTo(FlowOf(step), FlowPhase::kCommitted);
-  MoveTo(FlowOf(others), FlowPhase::kCommitted);
-  FlowMove move = FlowMove::Of(over, FlowPhase::kBreaking, FlowCause::kHuman, "a mistake");
-  move.reopened = over;
-  move.reopened->steps.push_back(move.reopened->steps.front());
-  move.reopened->steps.back().operation = others.operation;
-  ExpectRefused(move, "another flow's step");
-  move.reopened->steps.pop_back();
-  EXPECT_TRUE(TryMove(move));
-}
-
 TEST_P(OtherCallTest, ItIsNotSentByTheApprovalOfAnother) {
   const Event asked = Ask();
   Say(ApprovalOrder::Kind::kApprove, asked);

@@ -28,21 +28,11 @@ Judged<FlowState> Reopen(FlowState state, Known& known) {
   std::vector<OperationOf> operations;
   for (const FlowStep& step : state.steps) operations.push_back({step.operation});
   if (auto all = known.Require(operations); !all) return std::unexpected(all.error());
-  std::vector<EventAt> last;
-  for (const OperationOf& operation : operations) {
-    const auto now = known.Get(operation);
+  for (FlowStep& step : state.steps) {
+    const auto now = known.Get(OperationOf{step.operation});
     if (!now) return std::unexpected(now.error());
     if (!**now) return Fails(Error(ErrorCode::kInternal, "no such operation"));
-    last.push_back({(**now)->entry.last_event, AnswerPart::kSkipBody});
-  }
-  if (auto all = known.Require(last); !all) return std::unexpected(all.error());
-  for (FlowStep& step : state.steps) {
-    const KeyEntry& entry = (**known.Get(OperationOf{step.operation}))->entry;
-    const auto event = known.Get(EventAt{entry.last_event, AnswerPart::kSkipBody});
-    if (!event) return std::unexpected(event.error());
-    if ((*event)->caller != state.caller || (*event)->flow != state.id) {
-      return Fails(OtherCallError());
-    }
+    const KeyEntry& entry = (**now)->entry;
     step.phase = entry.phase;
     // It succeeded only after the flow was over.
     if (IsExecuted(step.phase) && step.success == 0) step.success = entry.last_event;
