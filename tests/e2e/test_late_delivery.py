@@ -69,6 +69,8 @@ class Wire:
             with socket.create_connection((TOOLS, OTHER)) as client:
                 if self.ca:
                     context = ssl.create_default_context(cafile=self.ca)
+                    # Unread tickets, which 1.3 sends behind its handshake, would make it a reset.
+                    context.maximum_version = ssl.TLSVersion.TLSv1_2
                     client = context.wrap_socket(client, server_hostname=TOOLS)
                 client.sendall(REQUEST % (len(body), body))
                 client.close()
