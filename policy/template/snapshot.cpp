@@ -32,9 +32,13 @@ std::string_view WithoutWeakness(std::string_view version) {
   return IsStrongTag(version) ? version.substr(1, version.size() - 2) : version;
 }
 
-// "gzip" of `gzip "abc"`.
+// Between a coding and its tag: no field of an answer has one, so no version that came as it is,
+// be it a list of tags, is taken for the two.
+constexpr char kBehindCoding = '\n';
+
+// "gzip" of what VersionByTag made of it and a tag.
 std::string_view CodingIn(std::string_view version) {
-  const auto end = version.find(' ');
+  const auto end = version.find(kBehindCoding);
   if (end == std::string_view::npos) return {};
   const std::string_view tag = version.substr(end + 1);
   return IsStrongTag(tag) || IsWeakTag(tag) ? version.substr(0, end) : std::string_view();
@@ -118,7 +122,7 @@ std::string VersionByTag(std::string_view tag, std::string_view coding) {
   if (name.starts_with("x-")) name.erase(0, 2);  // section 8.4.1.3
   const bool is_coded = !name.empty() && name != "identity";
   const bool is_tag = IsStrongTag(tag) || IsWeakTag(tag);
-  return is_coded && is_tag ? name + ' ' + std::string(tag) : std::string(tag);
+  return is_coded && is_tag ? name + kBehindCoding + std::string(tag) : std::string(tag);
 }
 
 std::string_view TagOf(std::string_view version) {

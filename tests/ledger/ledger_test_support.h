@@ -3,7 +3,6 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -18,6 +17,7 @@
 #include <vector>
 
 #include "filters/ledger/ledger.h"
+#include "tests/support/temp_directory.h"
 
 namespace recourse {
 
@@ -107,22 +107,6 @@ inline std::filesystem::path MemoryPath() {
   const std::filesystem::path memory = "/dev/shm";
   return std::filesystem::is_directory(memory) ? memory : std::filesystem::temp_directory_path();
 }
-
-class TempDirectory {
- public:
-  explicit TempDirectory(
-      const std::filesystem::path& parent = std::filesystem::temp_directory_path()) {
-    std::string name = (parent / "recourse-XXXXXX").string();
-    path_ = mkdtemp(name.data());
-  }
-  ~TempDirectory() { std::filesystem::remove_all(path_); }
-  TempDirectory(const TempDirectory&) = delete;
-  const std::string& path() const { return path_; }
-  std::string data() const { return path_ + "/data"; }
-
- private:
-  std::string path_;
-};
 
 // Where a sync costs nothing, for tests with thousands of commits and no power cut.
 inline std::filesystem::path FastParent() {

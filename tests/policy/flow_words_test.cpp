@@ -10,6 +10,7 @@
 #include "policy/explain/explain.h"
 #include "policy/language/loader.h"
 #include "tests/policy/policy_builder.h"
+#include "tests/support/temp_directory.h"
 
 namespace recourse::flow_words_test {
 namespace {
@@ -287,8 +288,9 @@ TEST(FlowWordsTest, AnApprovalSaysWithWhichMountedSecretsItsCallIsSent) {
 }
 
 TEST(FlowWordsTest, TheSecretFileOfAnApprovalIsTriedWhereFilesAreChecked) {
-  const std::string secret = ::testing::TempDir() + "/approval.secret";
-  const std::string policy = ::testing::TempDir() + "/approval-policy.yaml";
+  const TempDirectory directory;
+  const std::string secret = directory.path() + "/approval.secret";
+  const std::string policy = directory.path() + "/approval-policy.yaml";
   std::ofstream(policy) << WithApproval("credentials: { Authorization: { file: " + secret + " } }");
   std::remove(secret.c_str());
   EXPECT_THAT(ProblemsOf(LoadPolicy(policy, TlsFiles::kCheck)),
@@ -339,9 +341,9 @@ TEST(FlowWordsTest, AnUndoHasOneBody) {
 }
 
 TEST(FlowWordsTest, ASecretFileIsTriedWhereFilesAreChecked) {
-  const std::string directory = ::testing::TempDir();
-  const std::string secret = directory + "/undo.secret";
-  const std::string policy = directory + "/undo-policy.yaml";
+  const TempDirectory directory;
+  const std::string secret = directory.path() + "/undo.secret";
+  const std::string policy = directory.path() + "/undo-policy.yaml";
   const auto load = [&] {
     std::ofstream(policy) << WithUndo("credentials: { Authorization: { file: " + secret + " } }");
     return ProblemsOf(LoadPolicy(policy, TlsFiles::kCheck));
@@ -374,7 +376,8 @@ TEST(FlowWordsTest, AProbeWithoutTheUndosCredentialsIsWarnedAbout) {
 }
 
 TEST(FlowWordsTest, ExplainShowsTheFlowAndTheUndo) {
-  const std::string path = ::testing::TempDir() + "/explain-flow.yaml";
+  const TempDirectory directory;
+  const std::string path = directory.path() + "/explain-flow.yaml";
   std::ofstream(path)
       << WithUndo(
              "credentials: { Authorization: { file: /run/t } }, done: [ 2xx, 404 ], "

@@ -88,6 +88,9 @@ TEST(SnapshotTest, TagsOfTwoCodingsAreComparedAsFarAsTheyTell) {
       {"7", "gzip", "7", "", kSame},
       {"7", "gzip", "8", "", kOther},
       {"a b", "", "a b", "", kSame},
+      {R"("v2", "v9")", "", R"("v2")", "", kOther},  // two tags are none, and no coded one
+      {R"("v2", "v9")", "gzip", R"("v9")", "", kOther},
+      {R"(gzip "v2")", "", R"("v9")", "", kOther},
       {"", "", R"("abc")", "", kUnknown},
       {"", "", "", "", kUnknown},
   };
@@ -104,13 +107,13 @@ TEST(SnapshotTest, TagsOfTwoCodingsAreComparedAsFarAsTheyTell) {
 }
 
 TEST(SnapshotTest, OnlyWhatIsCountedTellsThatOneWriteLiesBetween) {
-  for (const auto& [earlier, later] :
-       std::vector<std::pair<std::string, std::string>>{{"7", "8"},
-                                                        {"99", "100"},
-                                                        {"\"v9\"", "\"v10\""},
-                                                        {"W/\"3\"", "\"4\""},
-                                                        {"rev-1", "rev-2"},
-                                                        {"gzip \"v1-gzip\"", "\"v2\""}}) {
+  for (const auto& [earlier, later] : std::vector<std::pair<std::string, std::string>>{
+           {"7", "8"},
+           {"99", "100"},
+           {"\"v9\"", "\"v10\""},
+           {"W/\"3\"", "\"4\""},
+           {"rev-1", "rev-2"},
+           {VersionByTag("\"v1-gzip\"", "gzip"), "\"v2\""}}) {
     EXPECT_TRUE(IsNextVersion(earlier, later)) << earlier << ' ' << later;
     EXPECT_FALSE(IsNextVersion(later, earlier)) << earlier << ' ' << later;
     EXPECT_FALSE(IsNextVersion(earlier, earlier)) << earlier;
@@ -124,7 +127,7 @@ TEST(SnapshotTest, OnlyWhatIsCountedTellsThatOneWriteLiesBetween) {
            {"2026-11-30T10:00:01", "2026-11-30T10:00:02"},
            {"a1b7", "a1b8"},
            {"v1a", "v2a"},
-           {"gzip \"v1\"", "\"v2\""}}) {
+           {VersionByTag("\"v1\"", "gzip"), "\"v2\""}}) {
     EXPECT_FALSE(IsNextVersion(earlier, later)) << earlier << ' ' << later;
   }
 }

@@ -1,12 +1,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <fstream>
 #include <string>
 #include <thread>
 
 #include "proxy/traffic/traffic_recorder.h"
+#include "tests/support/temp_directory.h"
 
 namespace recourse::traffic_test {
 namespace {
@@ -192,13 +192,8 @@ TEST(TrafficTest, AnMcpServersListTellsWhatOnlyReads) {
 
 class TrafficFileTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::filesystem::remove_all(directory_);
-    std::filesystem::create_directories(directory_);
-  }
-  void TearDown() override { std::filesystem::remove_all(directory_); }
-
-  const std::string directory_ = testing::TempDir() + "/traffic_test";
+  const TempDirectory own_;
+  const std::string& directory_ = own_.path();
   SystemRandom random_;
 };
 
