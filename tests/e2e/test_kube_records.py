@@ -15,7 +15,6 @@ from support.recourse import ROOT
 
 sys.path[:0] = [str(ROOT / "tests/helm"), str(ROOT / "tests/kube")]
 from admission import RECORDS, judge, order_of  # noqa: E402
-from binaries import why_not  # noqa: E402
 from cases import CASES, LABELLED, MESHED  # noqa: E402
 from test_guard import denials  # noqa: E402
 
@@ -93,20 +92,3 @@ def test_what_a_mesh_has_made_of_it_is_left_as_it_is(name, running):
     again, said, same = injectors_word(running, asked)  # reinvocationPolicy: IfNeeded
     assert again and same == request["object"], said
     assert order_of(asked) == order_of(RECORDED["cases"][name]["last"])
-
-
-def test_what_cannot_be_built_of_a_source_is_said(tmp_path):
-    go = tmp_path / "go"
-    go.write_text("#!/bin/sh\necho go version go1.26.3 linux/amd64\n")
-    go.chmod(0o755)
-    assert "is no tree of Go with go.mod and vendor/" in why_not(tmp_path, go)
-    (tmp_path / "vendor").mkdir()
-    (tmp_path / "vendor/modules.txt").touch()
-    for wanted, is_met in (("1.26.3", True), ("1.9", True), ("1.26.10", False), ("1.27", False)):
-        (tmp_path / "go.mod").write_text(f"module k8s.io/kubernetes\n\ngo {wanted}\n")
-        said = why_not(tmp_path, go)
-        assert bool(said) != is_met
-        assert is_met or said.endswith(
-            f"needs Go {wanted}, and {go} is 1.26.3: name a newer one in RECOURSE_KUBE_GO")
-    assert why_not(tmp_path, tmp_path / "absent").endswith(
-        "absent is none: name a newer one in RECOURSE_KUBE_GO")

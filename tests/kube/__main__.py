@@ -1,11 +1,10 @@
 """`./dev kube`: the chart, the injector and the image in a real Kubernetes on this machine.
 
 Needs root, and in RECOURSE_KUBE_BIN the programs kube-apiserver, kube-controller-manager,
-kube-scheduler and kubelet, as Kubernetes releases them (1.33 or newer); or in RECOURSE_KUBE_SOURCE
-their source (binaries.py). Some cases need more, and say so: RECOURSE_KUBE_CRDS is a folder with
-the CustomResourceDefinitions of cert-manager and of Prometheus' operator,
-RECOURSE_CERT_MANAGER_BIN one with the programs controller, cainjector and webhook of cert-manager's
-images.
+kube-scheduler and kubelet, as Kubernetes releases them (1.33 or newer). Some cases need more, and
+say so: RECOURSE_KUBE_CRDS is a folder with the CustomResourceDefinitions of cert-manager and of
+Prometheus' operator, RECOURSE_CERT_MANAGER_BIN one with the programs controller, cainjector and
+webhook of cert-manager's images.
 """
 
 import argparse
@@ -21,7 +20,6 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import admission  # noqa: E402
-import binaries  # noqa: E402
 import certificates  # noqa: E402
 import life  # noqa: E402
 import platforms  # noqa: E402
@@ -30,7 +28,7 @@ import seen  # noqa: E402
 from programs import NotRun, run, wait_until  # noqa: E402
 from real_cluster import Cluster  # noqa: E402
 
-BUILT = pathlib.Path(__file__).resolve().parents[2] / "build/kube"
+PROGRAMS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet")
 HOME = "RECOURSE_KUBE_HOME"  # set for the process in namespaces of its own
 # When it ends, the kernel ends all processes, containers, mounts and networks.
 ALONE = ("unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc")
@@ -105,17 +103,13 @@ def is_removed(folder):
 def programs():
     """The folder that has them."""
     named = os.environ.get("RECOURSE_KUBE_BIN")
-    if named is None and "RECOURSE_KUBE_SOURCE" in os.environ:
-        binaries.main(BUILT)
-        return BUILT
-    found = pathlib.Path(named or BUILT).resolve()
-    missing = [one for one in binaries.PARTS if not os.access(found / one, os.X_OK)]
+    if not named:
+        raise SystemExit("set RECOURSE_KUBE_BIN to a folder with the programs of Kubernetes: "
+                         f"{', '.join(PROGRAMS)} (tests/kube/README.md)")  # fmt: skip
+    found = pathlib.Path(named).resolve()
+    missing = [one for one in PROGRAMS if not os.access(found / one, os.X_OK)]
     if missing:
-        raise SystemExit(
-            f"{found} has no {', '.join(missing)}: set RECOURSE_KUBE_BIN to a folder with them, as "
-            "Kubernetes releases them, or RECOURSE_KUBE_SOURCE to a tree of its source "
-            "(tests/kube/README.md)"
-        )
+        raise SystemExit(f"RECOURSE_KUBE_BIN={found} has no {', '.join(missing)}")
     return found
 
 
