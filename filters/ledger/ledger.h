@@ -257,6 +257,7 @@ struct FlowMoved {
   FlowCause cause = FlowCause::kNone;
   std::string reason;  // for people
   std::size_t steps = 0, undone = 0;
+  std::size_t events_before = 0;  // on its page: rows of other streams have no order by their ids
 };
 struct EventPage {
   std::vector<Event> events;     // ascending id; answers only if asked for

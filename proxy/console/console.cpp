@@ -22,7 +22,7 @@ constexpr std::array<std::string_view, 4> kNotServed = {
     admin_paths::kLedgerVerify};
 constexpr std::string_view kLedgerParameter = "ledger";
 
-std::string QueryOf(const Pairs& pairs) {
+std::string QueryText(const Pairs& pairs) {
   std::string query;
   for (const auto& [name, value] : pairs) {
     query.append(query.empty() ? "?" : "&").append(name).append("=").append(PercentEncode(value));
@@ -30,16 +30,18 @@ std::string QueryOf(const Pairs& pairs) {
   return query;
 }
 
-std::string_view PathOf(std::string_view target) { return target.substr(0, target.find('?')); }
+std::string_view PathWithoutQuery(std::string_view target) {
+  return target.substr(0, target.find('?'));
+}
 
 // Without the parameter that names a ledger.
-struct Target {
+struct NamedTarget {
   std::string path_and_query, ledger;
 };
-Target WithoutLedger(const std::string& target) {
+NamedTarget WithoutLedger(const std::string& target) {
   const auto question = target.find('?');
   if (question == target.npos) return {target, {}};
-  Target without{.path_and_query = target.substr(0, question), .ledger = {}};
+  NamedTarget without{.path_and_query = target.substr(0, question), .ledger = {}};
   Pairs rest;
   for (auto& [name, value] : ParsePairs(std::string_view(target).substr(question + 1))) {
     if (name == kLedgerParameter) {
@@ -48,7 +50,7 @@ Target WithoutLedger(const std::string& target) {
       rest.emplace_back(std::move(name), std::move(value));
     }
   }
-  without.path_and_query += QueryOf(rest);
+  without.path_and_query += QueryText(rest);
   return without;
 }
 
@@ -62,7 +64,7 @@ bool IsJson(const HttpResponse& response) {
   return type != nullptr && type->find("json") != type->npos;
 }
 
-std::vector<Json> LinesOf(std::string_view text) {
+std::vector<Json> NdjsonIn(std::string_view text) {
   std::vector<Json> lines;
   while (!text.empty()) {
     const auto end = std::min(text.find('\n'), text.size());
@@ -87,7 +89,7 @@ HttpResponse AsOurs(const HttpResponse& answer, std::string_view ledger) {
     return ours;
   }
   for (const Json& value :
-       is_lines ? LinesOf(answer.body) : std::vector{ParseJson(answer.body).value_or(Json())}) {
+       is_lines ? NdjsonIn(answer.body) : std::vector{ParseJson(answer.body).value_or(Json())}) {
     AppendOfLedger(ours.body, value, ledger);
     if (is_lines) ours.body += "\n";
   }
@@ -110,7 +112,7 @@ Console::Console(RemoteLedgers ledgers, std::vector<std::string> hosts, const Cl
              .judge = [this](std::string_view token) { return desk_.Judge(token); }}) {}
 
 ServedAnswer Console::Handle(const HttpRequest& given, const HttpPeer& peer) {
-  Target target = WithoutLedger(given.target);
+  NamedTarget target = WithoutLedger(given.target);
   HttpRequest request = given;
   request.target = std::move(target.path_and_query);
   auto visit = door_.Admit(request, peer);
@@ -237,7 +239,7 @@ std::expected<void, HttpResponse> Console::NameLedger(Order& order) const {
 HttpResponse Console::Forward(const Order& order) {
   RemoteLedger& ledger = *Find(order.ledger);
   const std::string_view at = order.visit.endpoint->path;
-  std::string path(PathOf(order.request.target));
+  std::string path(PathWithoutQuery(order.request.target));
   if (at.find('{') != at.npos) {
     const std::string_view segment = admin_paths::PlaceIn(at, order.visit.path);
     const std::string place = Decoded(segment);
@@ -245,7 +247,7 @@ HttpResponse Console::Forward(const Order& order) {
     if (split) path.replace(at.find('{'), segment.size(), PercentEncode(split->id));
   }
   HttpRequest request{
-      order.request.method, path + QueryOf(order.query), {}, BodyForLedger(order.request.body)};
+      order.request.method, path + QueryText(order.query), {}, BodyForLedger(order.request.body)};
   if (const std::string* const type = FindHeader(order.request.headers, "Content-Type")) {
     request.headers.emplace_back("Content-Type", *type);
   }
@@ -265,14 +267,14 @@ HttpResponse Console::Forward(const Order& order) {
 
 Console::Asked Console::AskAll(
     const Order& order, const std::function<std::optional<Pairs>(std::string_view ledger)>& query) {
-  const std::string path(PathOf(order.request.target));
+  const std::string path(PathWithoutQuery(order.request.target));
   std::vector<std::pair<RemoteLedger*, std::future<RemoteLedger::Said>>> all;
   for (const auto& ledger : ledgers_) {
     const RemoteDesk::At* const at = desk_.Find(order.visit.credential, ledger->name());
     const bool is_refused = at != nullptr && !at->is_known;
     const auto wanted = is_refused ? std::nullopt : query(ledger->name());
     if (!wanted) continue;
-    all.emplace_back(ledger.get(), ledger->Ask(WithToken({"GET", path + QueryOf(*wanted), {}, {}},
+    all.emplace_back(ledger.get(), ledger->Ask(WithToken({"GET", path + QueryText(*wanted), {}, {}},
                                                          order.visit.credential)));
   }
   Asked asked;
@@ -282,7 +284,7 @@ Console::Asked Console::AskAll(
     const int status = said.response.status;
     if (status == 200) {
       LedgerAnswer one{.ledger = ledger->name(), .json = {}};
-      one.rows = LinesOf(said.response.body);
+      one.rows = NdjsonIn(said.response.body);
       if (one.rows.empty()) continue;
       one.json = std::move(one.rows.back());
       one.rows.pop_back();

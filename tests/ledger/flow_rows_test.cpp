@@ -2,6 +2,7 @@
 // done.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -49,6 +50,9 @@ class FlowRowsTest : public testing::TestWithParam<Store> {
         told.push_back(std::string(NameOf(moved.phase)) + ": " + moved.reason);
         EXPECT_EQ(moved.flow_name, "checkout");
         EXPECT_EQ(moved.steps, 1U);
+        const auto is_earlier = [&](const Event& event) { return event.id < moved.id; };
+        EXPECT_EQ(static_cast<std::size_t>(std::ranges::count_if(page.events, is_earlier)),
+                  moved.events_before);
       }
       events_ += page.events.size();
       more = page.more;

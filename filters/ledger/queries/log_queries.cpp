@@ -105,6 +105,7 @@ class PageBuilder {
     if (!is_of_trace) return true;
     if (!HasRoom()) return false;
     page_.flows.push_back(MovedOf(row.head, std::move(state)));
+    page_.flows.back().events_before = page_.events.size();
     page_.last_id = row.head.seq;
     return true;
   }

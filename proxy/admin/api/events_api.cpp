@@ -99,13 +99,6 @@ std::string PageJson(const EventPage& page, const EventFilter& filter, PodNames&
   });
 }
 
-// A page may get short by it, and empty, and has the next one all the same.
-void LeaveRowsOf(const std::function<bool(std::uint64_t row)>& is_of, EventPage& page) {
-  if (!is_of) return;
-  std::erase_if(page.events, [&](const Event& event) { return !is_of(event.id); });
-  std::erase_if(page.flows, [&](const FlowMoved& moved) { return !is_of(moved.id); });
-}
-
 bool IsTraceId(std::string_view text) {
   return text.size() == 32 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
@@ -181,7 +174,7 @@ HttpResponse EventsApi::List(std::string_view query) {
   if (asked.follow) return Follow(*asked.follow, asked.filter, asked.is_of);
   auto page = ledger_.List(asked.filter);
   if (!page) return NoLedger(page.error().detail());
-  LeaveRowsOf(asked.is_of, *page);
+  if (asked.is_of) LeaveRowsOf(asked.is_of, *page);
   if (asked.as_lines) return EventLines(*page, asked.filter, pods_);
   return JsonAnswer(PageJson(*page, asked.filter, pods_));
 }
@@ -205,7 +198,7 @@ HttpResponse EventsApi::Follow(const std::string& from, const EventFilter& filte
     if (!end) return NoLedger(end.error().detail());
     news.to = std::move(*end);
   }
-  LeaveRowsOf(is_of, news.page);
+  if (is_of) LeaveRowsOf(is_of, news.page);
   std::string body;
   EachNews(place.value_or(news.to), news, pods_,
            [&](const NewsPlace& /*told*/, const std::string& json) { body += json + "\n"; });

@@ -220,10 +220,20 @@ void AppendFlowMoved(std::string& out, const FlowMoved& moved, PodNames* pods) {
   if (pods != nullptr) pods->Write(json, moved.id);
 }
 
-bool ComesBefore(const FlowMoved& moved, const Event* event) {
-  if (event == nullptr) return true;
-  const bool is_one_stream = UnpackRowId(moved.id).stream == UnpackRowId(event->id).stream;
-  return is_one_stream ? moved.id < event->id : moved.wall_ms < event->wall_ms;
+void LeaveRowsOf(const std::function<bool(std::uint64_t row)>& is_of, EventPage& page) {
+  EventPage left;
+  EachRow(
+      page,
+      [&](const FlowMoved& moved) {
+        if (!is_of(moved.id)) return;
+        left.flows.push_back(moved);
+        left.flows.back().events_before = left.events.size();
+      },
+      [&](const Event& event) {
+        if (is_of(event.id)) left.events.push_back(event);
+      });
+  page.events = std::move(left.events);
+  page.flows = std::move(left.flows);
 }
 
 std::string NextOf(const EventPage& page) {

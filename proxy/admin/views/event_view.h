@@ -1,7 +1,9 @@
 // Events as JSON for the admin API and the command line.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -24,20 +26,18 @@ void AppendFlowMoved(std::string& out, const FlowMoved& moved, PodNames* pods = 
 // An event with what was kept: `answer`, `request`, `settle_request`, `task_request`,
 // `undo_request`, each with its fields and its `body`, or `body_base64` where that is no UTF-8.
 void AppendEventWithAnswer(std::string& out, const Event& event, PodNames* pods = nullptr);
-// In the order of a page, of rows of any streams. Null: behind all events.
-bool ComesBefore(const FlowMoved& moved, const Event* event);
 // Shows all of a page, in the order of the rows.
 void EachRow(const EventPage& page, auto show_flow, auto show_event) {
-  auto flow = page.flows.begin();
-  const auto show_flows = [&](const Event* before) {
-    for (; flow != page.flows.end() && ComesBefore(*flow, before); ++flow) show_flow(*flow);
-  };
-  for (const Event& event : page.events) {
-    show_flows(&event);
-    show_event(event);
+  auto event = page.events.begin();
+  for (const FlowMoved& moved : page.flows) {
+    const auto at = page.events.begin() + static_cast<std::ptrdiff_t>(moved.events_before);
+    for (; event != at; ++event) show_event(*event);
+    show_flow(moved);
   }
-  show_flows(nullptr);
+  for (; event != page.events.end(); ++event) show_event(*event);
 }
+// A page may get short by it, and empty, and has the next one all the same.
+void LeaveRowsOf(const std::function<bool(std::uint64_t row)>& is_of, EventPage& page);
 // The id after which the next page begins, or "null".
 std::string NextOf(const EventPage& page);
 std::string ToJson(const VerifyReport& report);
