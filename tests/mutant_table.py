@@ -307,7 +307,7 @@ MUTANTS = (
         "other-flow-moved", "a move is of its own flow, not of another that has its number",
         "filters/ledger/rules/move_flow.cpp",
         "  if (!IsThatFlow(move, state)) return Fails(OtherCallError());\n",
-        "",
+        "  (void)IsThatFlow(move, state);\n",
     ),
     Mutant(
         "other-step-stays", "an effect stays by a word on that step alone",
@@ -349,13 +349,13 @@ MUTANTS = (
         "other-poll", "who asks by an id is told of that call alone",
         "filters/call/poll_token.cpp",
         "  AppendPart(parts, AsView(key));\n",
-        "",
+        "  AppendPart(parts, AsView(key).substr(0, 0));\n",
     ),
     Mutant(
         "approved-in-vain", "what was approved in time is sent, also in the last moment",
         "filters/ledger/model/approval.cpp",
         "  return left + std::max(longer, Millis(0)) <= Millis(0);",
-        "  return left <= Millis(0);",
+        "  return left + 0 * std::max(longer, Millis(0)) <= Millis(0);",
     ),
     Mutant(
         "approved-for-ever", "what was approved is not sent long after its end",
