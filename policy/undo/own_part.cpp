@@ -331,8 +331,8 @@ Snapshot OwnPart(const Tool& tool, const UndoRule& undo, std::string_view method
   if (written.empty() || !SetsByName(written, method)) return shown;
   const bool replaces = ReplacesWhole(tool, method);
   const bool takes_away = TakesAway(written, replaces);
-  std::vector<std::string>
-      put;  // by a patch of paths (RFC 6902): each value replaces what is there
+  // By a patch of paths (RFC 6902): each value replaces what is there.
+  std::vector<std::string> put;
   if (call.body != nullptr && IsPatchOfPaths(*call.body)) AddPathsOf(*call.body, put);
   const auto reach_at = [&](const Written& one) {
     const bool is_put =

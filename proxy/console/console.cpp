@@ -109,7 +109,8 @@ Console::Console(RemoteLedgers ledgers, std::vector<std::string> hosts, const Cl
              .random = random,
              .admin_token = {},
              .hosts = std::move(hosts),
-             .judge = [this](std::string_view token) { return desk_.Judge(token); }}) {}
+             .judge = [this](std::string_view token) { return desk_.Judge(token); },
+             .is_known = [this](std::string_view token) { return desk_.Knows(token); }}) {}
 
 ServedAnswer Console::Handle(const HttpRequest& given, const HttpPeer& peer) {
   NamedTarget target = WithoutLedger(given.target);

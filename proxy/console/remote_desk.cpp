@@ -86,6 +86,10 @@ AccessControl::Judged RemoteDesk::Judge(std::string_view token) {
   return whole;
 }
 
+bool RemoteDesk::Knows(std::string_view token) const {
+  return people_.contains(TokenDigest(token));
+}
+
 const RemoteDesk::At* RemoteDesk::Find(std::string_view token, std::string_view ledger) const {
   const auto person = people_.find(TokenDigest(token));
   if (person == people_.end()) return nullptr;

@@ -29,6 +29,8 @@ class RemoteDesk {
     std::string name{};  // there
     Roles roles{};
   };
+  // Whether it was judged well before.
+  bool Knows(std::string_view token) const;
   // Of one who was judged.
   const At* Find(std::string_view token, std::string_view ledger) const;
 

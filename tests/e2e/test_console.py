@@ -3,6 +3,7 @@ right one, and goes on while one is away."""
 
 import contextlib
 import http.client
+import itertools
 import json
 import re
 
@@ -303,3 +304,15 @@ def test_a_console_that_is_started_wrongly_says_why(tmp_path):
         assert done.returncode == 2 and why in done.stderr, done
     done = run_cli("console", "--ledger", "eu=127.0.0.1:1", "--ledger", "eu=127.0.0.1:2")
     assert done.returncode == 2 and "a name of its own" in done.stderr
+
+
+def test_a_stranger_has_few_tokens_asked_about(ledgers, tmp_path):
+    """However long they are: each costs all ledgers a question, and the console's one thread.
+    Runs last: to the ledgers the console is one who has failed often."""
+    with Console(tmp_path, ledgers) as console:
+        assert console.page("/operations", "ann")["ledgers"]
+        told = (console.ask("GET", "/operations", token=f"{number:064x}")[0]
+                for number in range(40))  # some come back on a slow day
+        refused = list(itertools.takewhile(lambda status: status != 429, told))
+        assert 10 <= len(refused) < 40 and set(refused) <= {401, 503}
+        assert console.page("/operations", "ann")["ledgers"], "whoever is known goes on"

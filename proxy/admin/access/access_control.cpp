@@ -236,13 +236,15 @@ std::expected<AccessControl::Visit, HttpResponse> AccessControl::ByBearer(std::s
                                                                           const HttpPeer& peer) {
   const bool is_bearer = EqualsIgnoreCase(field.substr(0, kScheme.size()), kScheme);
   const std::string_view token = is_bearer ? field.substr(kScheme.size()) : std::string_view();
-  if (token.size() < limits::kUnguessableBytes) {
+  const bool asks_others = parts_.judge && !parts_.is_known(token);
+  if (asks_others || token.size() < limits::kUnguessableBytes) {
     if (const Millis wait = gate_.WaitOf(PeerOf(peer)); wait > Millis{0}) {
       return std::unexpected(TooManyFailures(wait));
     }
   }
   auto who = is_bearer ? JudgeBearer(token)
                        : std::unexpected(Refusal{401, "use Authorization: Bearer TOKEN"});
+  if (!who && asks_others && who.error().status != 401) gate_.Fail(PeerOf(peer));
   if (!who) return std::unexpected(Failed(who.error(), peer));
   return Visit{nullptr, std::move(*who), {}, {}, {}, {}, std::string(token)};
 }

@@ -38,6 +38,8 @@ class AccessControl {
     std::vector<std::string> hosts;  // of --admin-host
     // Set: others know whose a token is, and nobody is known here.
     std::function<Judged(std::string_view token)> judge = {};
+    // With it: whether they know it already. About others so few are asked as may be guessed.
+    std::function<bool(std::string_view token)> is_known = {};
   };
   explicit AccessControl(Parts parts)
       : parts_(std::move(parts)), gate_(parts_.clock), sessions_(parts_.clock, parts_.random) {}
