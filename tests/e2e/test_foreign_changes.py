@@ -272,6 +272,17 @@ def test_a_tag_of_a_coded_answer_hides_no_change_and_makes_none(
     assert sent == (None if tag.startswith("W/") else tag)
 
 
+def killed_within_three_undos(machine):
+    """(issue, trace) of a flow of three updates that was canceled, at a crash point of its undo."""
+    name = machine.issue()
+    trace = machine.update(name, {"title": "one"})
+    for title in ("two", "three"):
+        machine.call("PATCH", f"/issues/{name}", {"title": title}, trace=trace)
+    machine.recourse.cli("flows", "cancel", trace, "--reason", "r")
+    machine.recourse.wait()
+    return name, trace
+
+
 @pytest.mark.skipif(not CRASH_POINTS, reason="this binary has no crash points")
 @pytest.mark.parametrize("at, theirs, counts",
                          [(1, None, True), (2, None, True), (3, None, True), (1, "theirs", True),
@@ -287,12 +298,7 @@ def test_older_updates_are_undone_though_the_answer_of_an_undo_was_lost_in_a_kil
     tracker.counts = counts
     alone = Machine(run, tracker)
     titles = ["three", "two", "one", FIELDS["title"]]
-    name = alone.issue()
-    trace = alone.update(name, {"title": "one"})
-    for title in ("two", "three"):
-        alone.call("PATCH", f"/issues/{name}", {"title": title}, trace=trace)
-    run.cli("flows", "cancel", trace, "--reason", "r")
-    run.wait()
+    name, trace = killed_within_three_undos(alone)
     assert tracker.state("issues", name)["title"] == titles[at]
     if theirs:
         tracker.foreign("issues", name, body=theirs)  # which only the tag tells
@@ -312,12 +318,7 @@ def test_a_kill_between_two_undos_does_not_forget_what_the_first_one_left(tracke
     run = Recourse(tmp_path, policy(tracker.url))
     run.start({"RECOURSE_CRASH_POINT": "k21:2"})
     alone = Machine(run, tracker)
-    name = alone.issue()
-    trace = alone.update(name, {"title": "one"})
-    for title in ("two", "three"):
-        alone.call("PATCH", f"/issues/{name}", {"title": title}, trace=trace)
-    run.cli("flows", "cancel", trace, "--reason", "r")
-    run.wait()
+    name, trace = killed_within_three_undos(alone)
     assert tracker.state("issues", name)["title"] == "two"
     with run:
         alone.await_flow(trace, "UNDONE")

@@ -5,37 +5,13 @@
 #include <string>
 #include <utility>
 
-#include "filters/ledger/postgres/upkeep/keeper.h"
 #include "proxy/base/crypto/hash.h"
 #include "tests/ledger/postgres_upkeep_fixture.h"
 
 namespace recourse::postgres_removed_test {
 namespace {
 
-class RemovedTest : public PostgresUpkeepTest {
- protected:
-  static constexpr LedgerRule kRule{.retention = Millis(1'000'000),
-                                    .tombstones = Millis(2'000'000)};
-
-  // As if all of it had been written earlier.
-  void Age(std::int64_t ms) const {
-    const std::string by = std::to_string(ms);
-    const std::string at = "at = at - " + by + " * interval '1 ms'";
-    Execute("UPDATE event SET " + at + "; UPDATE operation SET wall_ms = wall_ms - " + by + ", " +
-            at);
-  }
-  std::size_t Turn() {
-    const auto done = keeper_.Turn(kRule, Millis(0));
-    EXPECT_TRUE(done) << (done ? "" : done.error());
-    return done ? done->rows : 0;
-  }
-
-  SystemClock clock_;
-  PgKeeper keeper_{
-      {.connection = {.url = url_}, .group = "shop/checkout", .keys = {}, .clock = clock_}};
-  const std::unique_ptr<Ledger> one_ = OpenTimedPostgres(url_, clock_);
-  const std::unique_ptr<Ledger> other_ = OpenTimedPostgres(url_, clock_);
-};
+using RemovedTest = PostgresRetentionTest;
 
 // A process with little to do removes what is old, and what it has kept is of today.
 TEST_F(RemovedTest, WhatSomebodyRemovesOfAnyCallThatIsKeptIsFound) {
@@ -45,7 +21,7 @@ TEST_F(RemovedTest, WhatSomebodyRemovesOfAnyCallThatIsKeptIsFound) {
   call.event.intent = Sha256("what it is");
   const Event kept = Record(*one_, Success(Dispatch(*one_, std::move(call))));
   Finish(*other_, "of today");
-  EXPECT_GT(Turn(), 0U);
+  EXPECT_GT(Turn().rows, 0U);
   ASSERT_EQ(Problem(), "");
   const RowId id = UnpackRowId(kept.operation);
   const std::string is = " = " + std::to_string(id.stream) + " AND ";
@@ -71,7 +47,7 @@ TEST_F(RemovedTest, WhatAKeeperOfAnEarlierVersionHasRemovedIsMissedByNobody) {
   Finish(*one_, "before");
   Age(kRule.retention.count() + 1);
   Finish(*other_, "of today");
-  EXPECT_GT(Turn(), 0U);
+  EXPECT_GT(Turn().rows, 0U);
   Execute("DELETE FROM work WHERE kind = 4 AND stream > 0");
   EXPECT_EQ(Problem(), "");
   const auto repeat = TryBegin(*other_, Call("old"));

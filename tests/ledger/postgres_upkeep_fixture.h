@@ -12,6 +12,7 @@
 #include "filters/ledger/model/row_id.h"
 #include "filters/ledger/postgres/connection.h"
 #include "filters/ledger/postgres/upkeep/audit.h"
+#include "filters/ledger/postgres/upkeep/keeper.h"
 #include "filters/ledger/postgres/upkeep/table_check.h"
 #include "filters/ledger/shared_view.h"
 #include "tests/ledger/ledger_test_support.h"
@@ -70,6 +71,32 @@ class PostgresUpkeepTest : public testing::Test {
   PgReader reader_{PgOptions{.url = url_}};
   const std::unique_ptr<Ledger> one_ = OpenTestPostgres(url_, clock_);
   const std::unique_ptr<Ledger> other_ = OpenTestPostgres(url_, clock_);
+};
+
+// What becomes of it with time: rows are dated by the database's clock, and made older by a
+// statement.
+class PostgresRetentionTest : public PostgresUpkeepTest {
+ protected:
+  static constexpr LedgerRule kRule{.retention = Millis(1'000'000),
+                                    .tombstones = Millis(2'000'000)};
+
+  void Age(std::int64_t ms) const {
+    const std::string by = std::to_string(ms);
+    const std::string at = "at = at - " + by + " * interval '1 ms'";
+    Execute("UPDATE event SET " + at + "; UPDATE operation SET wall_ms = wall_ms - " + by + ", " +
+            at + "; UPDATE flow SET " + at);
+  }
+  PgKeeper::Done Turn(const LedgerRule& rule = kRule) {
+    const auto done = keeper_.Turn(rule, Millis(0));
+    EXPECT_TRUE(done) << (done ? "" : done.error());
+    return done ? *done : PgKeeper::Done();
+  }
+
+  SystemClock clock_;
+  PgKeeper keeper_{
+      {.connection = {.url = url_}, .group = "shop/checkout", .keys = {}, .clock = clock_}};
+  const std::unique_ptr<Ledger> one_ = OpenTimedPostgres(url_, clock_);
+  const std::unique_ptr<Ledger> other_ = OpenTimedPostgres(url_, clock_);
 };
 
 }  // namespace recourse

@@ -61,23 +61,8 @@ TEST_F(PostgresUpkeepTest, ADatabaseThatIsReadAndConfirmsNothingTellsOfNoSilence
   }
 }
 
-// Rows are dated by the database's clock, and made older by a statement.
-class RetentionTest : public PostgresUpkeepTest {
+class RetentionTest : public PostgresRetentionTest {
  protected:
-  static constexpr LedgerRule kRule{.retention = Millis(1'000'000),
-                                    .tombstones = Millis(2'000'000)};
-
-  void Age(std::int64_t ms) const {
-    const std::string by = std::to_string(ms);
-    const std::string at = "at = at - " + by + " * interval '1 ms'";
-    Execute("UPDATE event SET " + at + "; UPDATE operation SET wall_ms = wall_ms - " + by + ", " +
-            at + "; UPDATE flow SET " + at);
-  }
-  PgKeeper::Done Turn(const LedgerRule& rule = kRule) {
-    const auto done = keeper_.Turn(rule, Millis(0));
-    EXPECT_TRUE(done) << (done ? "" : done.error());
-    return done ? *done : PgKeeper::Done();
-  }
   Result<FlowState> MoveFlow(FlowPhase from, FlowPhase to, FlowCause cause) {
     return Await(one_->MoveFlow({.caller = "agent-1",
                                  .flow = "flow-1",
@@ -88,13 +73,6 @@ class RetentionTest : public PostgresUpkeepTest {
                                 executor_),
                  executor_);
   }
-  std::unique_ptr<Ledger> OpenDated() const { return OpenTimedPostgres(url_, clock_); }
-
-  SystemClock clock_;
-  PgKeeper keeper_{
-      {.connection = {.url = url_}, .group = "shop/checkout", .keys = {}, .clock = clock_}};
-  const std::unique_ptr<Ledger> one_ = OpenDated();
-  const std::unique_ptr<Ledger> other_ = OpenDated();
 };
 
 TEST_F(RetentionTest, WhatHasEndedLeavesATombstoneThatLeavesToo) {
