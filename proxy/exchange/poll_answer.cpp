@@ -1,6 +1,7 @@
 #include "proxy/exchange/poll_answer.h"
 
 #include <string>
+#include <string_view>
 
 #include "filters/call/answers.h"
 #include "filters/key/event_answer.h"
@@ -10,6 +11,11 @@
 
 namespace recourse {
 namespace {
+
+// Nobody sends the call again of itself: an approval is good for one attempt.
+constexpr std::string_view kMakeItAgain =
+    "The call was not executed, and the approval is used up: make the same call again to ask for a "
+    "new one.";
 
 // The answer as it is, if it is JSON in clear, so that an agent can use it at once.
 void WriteBackendAnswer(JsonObject& json, const HttpResponse& answer) {
@@ -66,6 +72,9 @@ HttpResponse PollAnswer(const Event& event, bool may_see) {
       WriteBackendAnswer(json, event.answer);
     } else if (!IsAwaited(event.phase)) {
       json.Text("detail", event.detail);
+    }
+    if (event.phase == Phase::kNotSent || event.phase == Phase::kProvenAbsent) {
+      json.Text("message", kMakeItAgain);
     }
     if (IsAwaited(event.phase) || event.phase == Phase::kUncertain) {
       json.Number("retry_after", limits::kPollSeconds);

@@ -41,7 +41,8 @@ AGENTS = {
 EVERY_MANNER = [("python", "held"), ("node", "told"), ("python", "told"), ("node", "held")]
 # Before the click is durable, after it, and within the one attempt that it is good for.
 AFTER_THE_CLICK = [("k15", "node", "told"), ("k16", "node", "told"), ("k16", "python", "held"),
-                   ("k05", "python", "held"), ("k07", "node", "told"), ("k10", "python", "held"),
+                   ("k05", "python", "held"), ("k05", "node", "told"), ("k05", "python", "told"),
+                   ("k07", "node", "told"), ("k10", "python", "held"),
                    ("k12", "node", "told")]  # fmt: skip
 END = 3 * WAIT_MAX
 

@@ -33,6 +33,7 @@ async function sendMail() {
   if (answer.status !== 202) return { status: answer.status, result: answer.json };
   const place = new URL(answer.headers.get("location"), url);
   while ((answer = await patiently(place)).headers.has("retry-after")) await pause();
+  if (answer.json.message?.includes("make the same call again")) return sendMail();
   return { status: answer.json.http_status, result: answer.json.answer ?? answer.json };
 }
 

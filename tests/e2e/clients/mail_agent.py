@@ -1,6 +1,6 @@
 """An agent with one tool, as people write them: it posts a mail, tries again where the connection
 breaks or the server asks for patience, and follows a 202 to its end. It knows nothing of what
-stands between it and the mail server.
+stands between it and the mail server, and does what it is told in words, as a model does.
 
     python3 mail_agent.py URL JSON           prints {"status": ..., "told": [...], "result": ...}
 """
@@ -40,6 +40,8 @@ def send_mail(url, mail, told):
     while "Retry-After" in (answer := patiently("GET", place, told)).headers:
         time.sleep(PAUSE)
     document = answer.json()
+    if "make the same call again" in document.get("message", ""):
+        return send_mail(url, mail, told)
     return document.get("http_status"), document.get("answer", document)
 
 
