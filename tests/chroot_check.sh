@@ -79,6 +79,8 @@ make_root() {
   mount --bind "$root" "$root"  # tests make mount namespaces, for which / must be a mount
   mount -t proc proc "$root/proc"
   mount -t tmpfs tmpfs "$root/dev/shm"
+  mount -t devpts -o newinstance,ptmxmode=0666 devpts "$root/dev/pts"
+  ln -sf pts/ptmx "$root/dev/ptmx"
 }
 
 copy_tree() {

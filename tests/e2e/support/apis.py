@@ -29,6 +29,7 @@ class Api:
         self.requests = []  # (method, path, headers)
         self.things = {}
         self.lose_answers = 0  # so many effects happen without an answer
+        self.lose_requests = 0  # so many requests are read, and nothing comes of them
         self.lose_next = 0  # so many answers do not come, whatever they say
         api = self
 
@@ -62,6 +63,10 @@ class Api:
         url = urllib.parse.urlsplit(http_request.path)
         with self.lock:
             self.requests.append((http_request.command, http_request.path, http_request.headers))
+            if self.lose_requests > 0:
+                self.lose_requests -= 1
+                http_request.close_connection = True
+                return
             effects = len(self.effects)
             try:
                 self.check(http_request)

@@ -24,9 +24,19 @@ START_MAX = WAIT_MAX
 STOP_MAX = 90.0 * PATIENCE
 
 
+# Files of CAs that a machine names to its clients: `recourse ca bundle` takes them in.
+CA_VARIABLES = {"AWS_CA_BUNDLE", "CARGO_HTTP_CAINFO", "CURL_CA_BUNDLE", "DENO_CERT",
+                "GIT_SSL_CAINFO", "NODE_EXTRA_CA_CERTS", "PIP_CERT", "REQUESTS_CA_BUNDLE",
+                "SSL_CERT_FILE"}  # fmt: skip
+
+
 def environment(extra=None):
-    """Our own variables only: the caller's RECOURSE_* must not leak into the product."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("RECOURSE_")}
+    """Our own variables only: the caller's RECOURSE_* and CAs must not leak into the product."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("RECOURSE_") and name not in CA_VARIABLES
+    }
     # The tests' own directory may lie on whatever a container has.
     return {**kept, "RECOURSE_UNSAFE_FS": "true", **(extra or {})}
 
