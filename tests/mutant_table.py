@@ -298,6 +298,12 @@ MUTANTS = (
         "",
     ),
     Mutant(
+        "read-again", "what is decided on what was read first is written on what was read later",
+        "filters/ledger/postgres/read_rows.cpp",
+        "is_new || IsMark(now->second)",
+        "true || IsMark(now->second)",
+    ),
+    Mutant(
         "other-call-undone", "an undo is of its own step, not of another that has its number",
         "filters/ledger/rules/begin_fence.cpp",
         "  if (is_due) return is_it ? Judged<void>() : Fails(OtherCallError());",

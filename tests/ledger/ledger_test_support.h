@@ -50,6 +50,11 @@ class PumpedExecutor final : public Executor {
     ready_.notify_all();
   }
 
+  bool has_jobs() {
+    const std::lock_guard lock(mutex_);
+    return !jobs_.empty();
+  }
+
   // Runs jobs until `done`. A test that gets stuck fails after a minute.
   template <class Done>
   void RunUntil(Done done) {

@@ -15,6 +15,17 @@ void Join(const Set& from, Set& to) {
   to.insert(from.begin(), from.end());
 }
 
+bool IsOperation(const StoredOperation& stored, std::uint64_t operation) {
+  return stored.version != 0 && stored.operation == operation && !stored.is_alias &&
+         !stored.is_tombstone;
+}
+
+bool IsMark(const StoredIntent& row) { return row.place != 0; }
+template <class Row>
+bool IsMark(const Row& /*row*/) {
+  return false;
+}
+
 bool BeginsStep(const StepUpdate& news) {
   return news.undoes == 0 && news.phase == Phase::kDispatching && !news.is_resend;
 }
@@ -88,6 +99,8 @@ void Wishes::Add(const Wishes& more) {
   claims = claims || more.claims;
 }
 
+// What was read first stays, as it is what is decided on: what another process has made of it since
+// then is noticed when that is written. A mark alone is read again to see that it has moved.
 void ReadRows::Take(const Fetched& fetched) {
   const auto take = [](const auto& from, const auto& wished, auto& to) {
     for (const auto& one : wished) {
@@ -104,9 +117,17 @@ void ReadRows::Take(const Fetched& fetched) {
     fetched_.keys_of[operation] = key == fetched.keys_of.end() ? std::nullopt : key->second;
     if (fetched_.keys_of[operation]) wishes_.keys.insert(*fetched_.keys_of[operation]);
   }
-  take(fetched.versions.operations, wishes_.keys, fetched_.versions.operations);
-  take(fetched.versions.intents, wishes_.intents, fetched_.versions.intents);
-  take(fetched.versions.flows, wishes_.flows, fetched_.versions.flows);
+  const auto take_first = [](const auto& from, const auto& wished, auto& to) {
+    for (const auto& one : wished) {
+      const auto found = from.find(one);
+      const auto [now, is_new] = to.try_emplace(one);
+      if (found == from.end()) continue;
+      if (is_new || IsMark(now->second) || IsMark(found->second)) now->second = found->second;
+    }
+  };
+  take_first(fetched.versions.operations, wishes_.keys, fetched_.versions.operations);
+  take_first(fetched.versions.intents, wishes_.intents, fetched_.versions.intents);
+  take_first(fetched.versions.flows, wishes_.flows, fetched_.versions.flows);
   take(fetched.histories, wishes_.histories, fetched_.histories);
   take(fetched.rows, wishes_.rows, fetched_.rows);
   take(fetched.streams, wishes_.streams, fetched_.streams);
@@ -221,6 +242,9 @@ ReadRows::Maybe<std::optional<FoundOperation>> ReadRows::FoundAt(const Digest& k
 }
 
 std::optional<ReadRows::ByOperation> ReadRows::OfOperation(std::uint64_t operation) {
+  for (const auto& [key, stored] : fetched_.versions.operations) {
+    if (IsOperation(stored, operation)) return ByOperation{DigestOfUuid(key), &stored};
+  }
   const auto known = fetched_.keys_of.find(operation);
   if (known == fetched_.keys_of.end()) {
     wishes_.operations.insert(operation);
@@ -232,8 +256,7 @@ std::optional<ReadRows::ByOperation> ReadRows::OfOperation(std::uint64_t operati
     wishes_.operations.insert(operation);
     return std::nullopt;
   }
-  const bool is_it = stored->second.version != 0 && stored->second.operation == operation &&
-                     !stored->second.is_alias && !stored->second.is_tombstone;
+  const bool is_it = IsOperation(stored->second, operation);
   return ByOperation{DigestOfUuid(*known->second), is_it ? &stored->second : nullptr};
 }
 
