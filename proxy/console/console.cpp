@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <map>
 #include <utility>
 
 #include "proxy/admin/access/admin_paths.h"
@@ -64,12 +65,17 @@ bool IsJson(const HttpResponse& response) {
   return type != nullptr && type->find("json") != type->npos;
 }
 
-std::vector<Json> NdjsonIn(std::string_view text) {
+// nullopt: something else stands there.
+std::optional<std::vector<Json>> NdjsonIn(std::string_view text) {
   std::vector<Json> lines;
   while (!text.empty()) {
     const auto end = std::min(text.find('\n'), text.size());
-    if (auto json = ParseJson(text.substr(0, end))) lines.push_back(std::move(*json));
+    const std::string_view line = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.empty()) continue;
+    auto json = ParseJson(line);
+    if (!json || json->kind != Json::Kind::kObject) return std::nullopt;
+    lines.push_back(std::move(*json));
   }
   return lines;
 }
@@ -82,16 +88,24 @@ HttpResponse AsOurs(const HttpResponse& answer, std::string_view ledger) {
       ours.headers.emplace_back(name, *value);
     }
   }
+  if (answer.body.empty() && !IsJson(answer)) return ours;
   const std::string* const type = FindHeader(answer.headers, "Content-Type");
   const bool is_lines = type != nullptr && type->find("ndjson") != type->npos;
-  if (!IsJson(answer) || answer.body.empty()) {
-    ours.body = answer.body;
-    return ours;
+  std::optional<Json> whole;
+  if (auto json = ParseJson(answer.body); json && !is_lines && IsJson(answer)) {
+    whole = std::move(*json);
   }
-  for (const Json& value :
-       is_lines ? NdjsonIn(answer.body) : std::vector{ParseJson(answer.body).value_or(Json())}) {
+  const auto values = is_lines ? NdjsonIn(answer.body) : std::nullopt;
+  if (!whole && !values) {
+    return Problem(502, "No answer of a ledger",
+                   "ledger " + std::string(ledger) + " answered " + std::to_string(answer.status) +
+                       " with what is not JSON: is its address that of a pod's or a steward's "
+                       "admin port?");
+  }
+  if (whole) AppendOfLedger(ours.body, *whole, ledger);
+  for (const Json& value : values.value_or(std::vector<Json>())) {
     AppendOfLedger(ours.body, value, ledger);
-    if (is_lines) ours.body += "\n";
+    ours.body += "\n";
   }
   return ours;
 }
@@ -279,23 +293,31 @@ Console::Asked Console::AskAll(
                                                          order.visit.credential)));
   }
   Asked asked;
+  std::map<std::string_view, int> lacking;  // those whose rows are not there, and their status
   for (auto& [ledger, answer] : all) {
     const auto said = ledger->Await(answer);
     if (!said.away.empty()) continue;
     const int status = said.response.status;
-    if (status == 200) {
-      LedgerAnswer one{.ledger = ledger->name(), .json = {}};
-      one.rows = NdjsonIn(said.response.body);
-      if (one.rows.empty()) continue;
-      one.json = std::move(one.rows.back());
-      one.rows.pop_back();
+    auto rows = status == 200 ? NdjsonIn(said.response.body) : std::nullopt;
+    if (rows && !rows->empty()) {
+      LedgerAnswer one{.ledger = ledger->name(), .json = std::move(rows->back())};
+      rows->pop_back();
+      one.rows = std::move(*rows);
       asked.answers.push_back(std::move(one));
-    } else if (status == 400 || status == 409 || status == 422) {
+      continue;
+    }
+    lacking[ledger->name()] = status;
+    if (status == 400 || status == 409 || status == 422) {
       asked.refusal = AsOurs(said.response, ledger->name());
     }
   }
   for (const auto& ledger : ledgers_) {
-    asked.states.push_back(StateOf(*ledger, order.visit.credential));
+    RemoteState& state = asked.states.emplace_back(StateOf(*ledger, order.visit.credential));
+    const auto found = lacking.find(ledger->name());
+    if (found == lacking.end() || state.state != "up") continue;
+    state.state = "away";
+    state.why = "it answered " + std::to_string(found->second) +
+                " with no such list: look at what serves its address, and at its version";
   }
   return asked;
 }

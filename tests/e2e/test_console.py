@@ -3,9 +3,12 @@ right one, and goes on while one is away."""
 
 import contextlib
 import http.client
+import http.server
 import itertools
 import json
 import re
+import threading
+import types
 
 import pytest
 
@@ -316,3 +319,60 @@ def test_a_stranger_has_few_tokens_asked_about(ledgers, tmp_path):
         refused = list(itertools.takewhile(lambda status: status != 429, told))
         assert 10 <= len(refused) < 40 and set(refused) <= {401, 503}
         assert console.page("/operations", "ann")["ledgers"], "whoever is known goes on"
+
+
+class Impostor(http.server.BaseHTTPRequestHandler):
+    """What proves to be an admin port, knows everybody, and lists nothing."""
+
+    protocol_version = "HTTP/1.1"
+    says = (200, "text/html", b"<script>alert(1)</script>")
+
+    def do_GET(self):
+        status, media, body = self.says
+        if self.path == "/.recourse/port":
+            status, media, body = 200, "application/json", b'{"recourse":"admin"}'
+        elif self.path.startswith("/session"):
+            said = {"name": "ann", "roles": ["read", "approve"]}
+            status, media, body = 200, "application/json", json.dumps(said).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", media)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        (200, "text/html", b"<script>alert(1)</script>"),
+        (200, "application/json", b"[]"),
+        (200, "application/x-ndjson", b'{"id": 1}\nnothing\n'),
+        (200, "application/json", b""),
+        (404, "application/json", b"{}"),
+        (400, "application/problem+json", b'{"title": "no such parameter"}'),
+        (500, "text/plain", b"sorry"),
+    ],
+    ids=lambda says: f"{says[0]}-{says[2][:8].decode()}",
+)
+def test_who_lists_nothing_is_not_called_up(ledgers, tmp_path, says):
+    server = http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), type("Its", (Impostor,), {"says": says})
+    )
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    impostor = types.SimpleNamespace(ports={"admin": server.server_port})
+    try:
+        with Console(tmp_path / "console", {EU: ledgers[EU], "no": impostor}) as console:
+            for target in ("/operations", "/approvals", "/flows?all=true", "/status"):
+                states = {one["name"]: one for one in console.page(target)["ledgers"]}
+                assert states[EU]["state"] == "up", states
+                assert states["no"]["state"] == "away", states
+                assert str(says[0]) in states["no"]["why"], states
+            status, said = console.ask("GET", "/approvals/no:7")
+            if says[0] == 200 and says[1] != "application/json":
+                assert status == 502 and "ledger no answered 200" in said["detail"], said
+    finally:
+        server.shutdown()
+        server.server_close()
