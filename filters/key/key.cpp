@@ -16,14 +16,14 @@ namespace {
 constexpr std::string_view kSelectionVersion = "recourse-selection-1";
 
 // What does not depend on how the call is named.
-DerivedKey UnkeyedPart(const KeyInputs& inputs) {
+DerivedKey UnkeyedPart(const KeyInputs& inputs, std::uint64_t tenants) {
   DerivedKey derived;
   derived.args_hash = ArgsHash(inputs);
   derived.principal = PrincipalOf(inputs.secret, inputs.caller, inputs.principal,
                                   inputs.request.headers, inputs.query, inputs.verified_field);
   if (inputs.body.call_name.empty()) {
-    derived.resource = ResourceOf(inputs.secret, inputs.backend, inputs.path, inputs.query,
-                                  TenantMark(inputs.secret, inputs.request.headers));
+    derived.resource =
+        ResourceOf(inputs.secret, inputs.backend, inputs.path, inputs.query, tenants);
   }
   return derived;
 }
@@ -81,10 +81,11 @@ Result<DerivedKey> DeriveKey(const KeyInputs& inputs) {
   if (!recipe) return std::unexpected(recipe.error());
   const auto& [scope, intent, named, tenants] = *recipe;
 
-  DerivedKey derived = UnkeyedPart(inputs);
+  const std::uint64_t tenant_mark = TenantMark(inputs.secret, tenants);
+  DerivedKey derived = UnkeyedPart(inputs, tenant_mark);
   derived.client_key = named.key;
   derived.is_named = intent.is_named;
-  derived.stands = StandingOf(inputs);
+  derived.stands = StandingOf(inputs, tenant_mark);
   if (!inputs.body.call_name.empty()) derived.resource = AddNamedState(inputs, derived.stands);
   derived.stands.is_named = intent.is_named;
   derived.has_identity = intent.has_identity;
@@ -109,14 +110,15 @@ void AddSelection(const CallBody& body, const HmacKey& secret, DerivedKey& deriv
 }
 
 DerivedKey UniqueKey(const KeyInputs& inputs, const std::string& nonce) {
-  DerivedKey derived = UnkeyedPart(inputs);
+  const std::uint64_t tenants = TenantMark(inputs.secret, TenantsOf(inputs.request.headers));
+  DerivedKey derived = UnkeyedPart(inputs, tenants);
   derived.key =
       inputs.secret.OfParts({kKeyVersion, inputs.caller, inputs.tool_name, "once", nonce});
   if (derived.resource != Digest{}) {
     derived.stands.kind = KindOfMethod(inputs.request.method);
     derived.stands.is_named = true;
     derived.stands.members = Members::kUnknown;
-    AddNotes(inputs, derived.stands);
+    AddNotes(inputs, tenants, derived.stands);
   }
   return derived;
 }

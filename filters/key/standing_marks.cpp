@@ -344,8 +344,7 @@ Digest CallMark(const HmacKey& secret, const std::string& backend, const CallBod
   return secret.OfParts({kCallVersion, backend, body.call_name, arguments, TextOf(tenants)});
 }
 
-std::uint64_t TenantMark(const HmacKey& secret, const Headers& headers) {
-  const std::string tenants = TenantsOf(headers);
+std::uint64_t TenantMark(const HmacKey& secret, const std::string& tenants) {
   if (tenants.empty()) return 0;
   const Digest digest = secret.OfParts({kTenantVersion, tenants});
   std::uint64_t mark = 0;
@@ -372,9 +371,8 @@ Digest ResourceOf(const HmacKey& secret, const std::string& backend, std::string
   return secret.OfParts({kResourceVersion, backend, path, text, TextOf(tenants)});
 }
 
-void AddNotes(const KeyInputs& inputs, Standing& stands) {
+void AddNotes(const KeyInputs& inputs, std::uint64_t tenants, Standing& stands) {
   const HttpRequest& request = inputs.request;
-  const std::uint64_t tenants = TenantMark(inputs.secret, request.headers);
   if (tenants != 0) stands.ended_by.push_back(NoteOf(NoteKind::kTenants, tenants));
   if (!inputs.body.call_name.empty()) return;
   const bool is_removal = request.method == "DELETE";
@@ -398,14 +396,13 @@ void AddNotes(const KeyInputs& inputs, Standing& stands) {
   stands.leaves.push_back(MarkOn(transfer->source, WriteKind::kDelete));
 }
 
-Standing StandingOf(const KeyInputs& inputs) {
+Standing StandingOf(const KeyInputs& inputs, std::uint64_t tenants) {
   Standing stands;
   const bool is_named = !inputs.body.call_name.empty();
   stands.kind = is_named ? WriteKind::kCall : KindOfMethod(inputs.request.method);
-  AddNotes(inputs, stands);
+  AddNotes(inputs, tenants, stands);
   std::string arguments;
   if (is_named) {
-    const std::uint64_t tenants = NoteIn(stands, NoteKind::kTenants).value_or(0);
     AppendCanonicalJson(arguments, inputs.body.json, {});
     AddMark(stands.leaves,
             CallMark(inputs.secret, inputs.backend, inputs.body, tenants, arguments));

@@ -12,8 +12,8 @@
 
 namespace recourse {
 
-// Stands for the tenant fields of a call in all its marks; 0: it has none.
-std::uint64_t TenantMark(const HmacKey& secret, const Headers& headers);
+// Stands for the tenant fields of a call, TenantsOf, in all its marks; 0: it has none.
+std::uint64_t TenantMark(const HmacKey& secret, const std::string& tenants);
 
 // What a call writes to, however its query and the end of its path are spelled, and whoever asks.
 // `tenants`: TenantMark.
@@ -29,14 +29,14 @@ Digest CallMark(const HmacKey& secret, const std::string& backend, const CallBod
                 std::uint64_t tenants, std::string_view arguments);
 
 // Of a call: kind, actions and members. All but what its answer tells.
-Standing StandingOf(const KeyInputs& inputs);
+Standing StandingOf(const KeyInputs& inputs, std::uint64_t tenants);
 
 MemberDigest MemberOf(const HmacKey& secret, const Json::Member& member);
 
 // Adds what the call says of itself beside its marks, for whatever it may end: whether it is
 // certain to remove what it names, of which tenant it is, and its content. Also the mark of a
 // write with a query on its whole path.
-void AddNotes(const KeyInputs& inputs, Standing& stands);
+void AddNotes(const KeyInputs& inputs, std::uint64_t tenants, Standing& stands);
 
 // Adds what the answer tells: where the effect is, and what undoes it. `transition` has reference
 // and undo request already.
