@@ -60,7 +60,8 @@ def package(tmp_path_factory):
     if made := os.environ.get("RECOURSE_PACKAGE"):
         return made
     folder = tmp_path_factory.mktemp("package")
-    print(run(MAKER, BINARY, folder, timeout=WAIT_MAX * 5).stdout)  # how large it is
+    quick = {**os.environ, "DPKG_DEB_COMPRESSOR_LEVEL": "1"}  # seven seconds less, same files
+    print(run(MAKER, BINARY, folder, timeout=WAIT_MAX * 5, env=quick).stdout)  # how large it is
     (made,) = folder.glob("*.deb")
     return made
 
