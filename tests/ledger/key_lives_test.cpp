@@ -20,14 +20,7 @@ constexpr Millis kLife{3'600'000};
 
 class KeyLivesTest : public testing::TestWithParam<Store> {
  protected:
-  NewOperation Keyed() const {
-    NewOperation call = Call("k");
-    call.event.dedupe_domain = 7;
-    call.event.key_field = "";
-    call.may_resend = true;
-    call.key_lives = lives_;
-    return call;
-  }
+  NewOperation Keyed() const { return KeyedCall("k", lives_); }
   void Open() {
     ledger_.reset();
     ledger_ = store_.Open(clock_);

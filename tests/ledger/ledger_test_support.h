@@ -142,6 +142,16 @@ inline NewOperation Call(std::string_view key, std::string_view trace = "trace-1
   return call;
 }
 
+// Of which the backend knows the key for so long, so that an unknown outcome is sent again.
+inline NewOperation KeyedCall(std::string_view key, Millis lives) {
+  NewOperation call = Call(key);
+  call.event.dedupe_domain = 7;
+  call.event.key_field = "";
+  call.may_resend = true;
+  call.key_lives = lives;
+  return call;
+}
+
 inline Transition Move(const Event& event, Phase to, Cause cause = Cause::kAnswer) {
   Transition transition;
   transition.operation = event.operation;

@@ -16,14 +16,7 @@ class TornReadTest : public PostgresUpkeepTest {
   static constexpr PgStatement kWaiting{
       "test_waiting", "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"};
 
-  static NewOperation Keyed(Millis lives) {
-    NewOperation call = Call("k");
-    call.event.dedupe_domain = 7;
-    call.event.key_field = "";
-    call.may_resend = true;
-    call.key_lives = lives;
-    return call;
-  }
+  static NewOperation Keyed(Millis lives) { return KeyedCall("k", lives); }
   bool Waits() {
     const auto asked = PgConnection::Open({.url = url_});
     if (!asked) return false;

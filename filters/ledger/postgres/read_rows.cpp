@@ -242,11 +242,14 @@ ReadRows::Maybe<std::optional<FoundOperation>> ReadRows::FoundAt(const Digest& k
 }
 
 std::optional<ReadRows::ByOperation> ReadRows::OfOperation(std::uint64_t operation) {
-  for (const auto& [key, stored] : fetched_.versions.operations) {
-    if (IsOperation(stored, operation)) return ByOperation{DigestOfUuid(key), &stored};
-  }
   const auto known = fetched_.keys_of.find(operation);
   if (known == fetched_.keys_of.end()) {
+    // Mostly few are known, and only before those of a list are asked for by their numbers.
+    for (const auto& [key, stored] : fetched_.versions.operations) {
+      if (!IsOperation(stored, operation)) continue;
+      fetched_.keys_of[operation] = key;
+      return ByOperation{DigestOfUuid(key), &stored};
+    }
     wishes_.operations.insert(operation);
     return std::nullopt;
   }
