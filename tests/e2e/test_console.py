@@ -294,7 +294,7 @@ def test_the_page_shows_all_ledgers_and_decides(console, ledgers, double, browse
     browser.wait(f'.row:has-text("/notes/{token}-later")')
     call = f"{US}:{asked(ledgers[US], token)}"
     walk.at(desk, "#/approvals", f'.inbox-row:has-text("/mail/{token}")')
-    walk.at(desk, f"#/approval/{call}", ':has-text("CLAIMED")')
+    walk.at(desk, f"#/approval/{call}", '.decide button:has-text("Approve")')
     for place in ("parked", "stopped", "unknown"):
         walk.at(desk, f"#/{place}")
     desk.is_clean()
