@@ -298,6 +298,12 @@ MUTANTS = (
         "",
     ),
     Mutant(
+        "stream-left-busy", "a process leaves no stream in which a call of it is on its way",
+        "filters/ledger/postgres/stream_lease.cpp",
+        "const bool is_busy = !store_.open().empty() || ",
+        "const bool is_busy = ",
+    ),
+    Mutant(
         "read-again", "what is decided on what was read first is written on what was read later",
         "filters/ledger/postgres/read_rows.cpp",
         "is_new || IsMark(now->second)",

@@ -291,7 +291,12 @@ void PgBatches::Finish(BatchEnd end) {
     lease_.Confirm();
     FinishDone();
   } else if (end == BatchEnd::kFenced) {
-    FinishFenced();
+    // Nothing of the batch was written.
+    ++local_.shared.fenced;
+    Log(LogLevel::kWarn,
+        "this process's stream was ended by another one; it goes on under a new one");
+    for (const auto& [verb, plan] : accepted_) Lose(*verb);
+    LeaveStream();
   } else {
     for (const auto& [verb, plan] : accepted_) Lose(*verb);
     // It was refused, and would be again.
@@ -301,12 +306,7 @@ void PgBatches::Finish(BatchEnd end) {
   plans_.clear();
 }
 
-// Nothing of the batch was written: what still waits for it begins under the next stream.
-void PgBatches::FinishFenced() {
-  ++local_.shared.fenced;
-  Log(LogLevel::kWarn,
-      "this process's stream was ended by another one; it goes on under a new one");
-  for (const auto& [verb, plan] : accepted_) Lose(*verb);
+void PgBatches::LeaveStream() {
   lease_.End();
   store_.LeaveStream();
   flows_.clear();

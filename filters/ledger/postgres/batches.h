@@ -35,6 +35,8 @@ class PgBatches {
   // What begins waits so long for the database; what is in doubt is told to nobody.
   void GiveUp(Millis wait);
   void FailAll();
+  // What waits for a commit begins under the next stream.
+  void LeaveStream();
   // Once what they say is told by everything else, too.
   void TellNotes();
 
@@ -58,7 +60,6 @@ class PgBatches {
   void Plot(PgVerb& verb, Plan& plan);
   void Finish(BatchEnd end);
   void FinishDone();
-  void FinishFenced();
   void FinishNotes(const Result<void>& result);
   void Keep(const PlannedRows& planned);
   void Keep(const EventWrite& write, const Changes& changes);

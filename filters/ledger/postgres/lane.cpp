@@ -182,7 +182,11 @@ void PgLane::Serve() {
   if (IsBeatDue() && !(lease_.CountWork(is_taking_) && FlushMarks() && batches_.Commit(true))) {
     return;
   }
-  (void)lists_.Serve(batches_.TakeChanged());
+  if (!lists_.Serve(batches_.TakeChanged())) return;
+  const bool is_idle = batches_.DueIn() == Millis::max() && !is_taking_;
+  if (!is_idle || !lease_.HandsOverHeldRows()) return;
+  batches_.LeaveStream();
+  (void)IsReady();
 }
 
 bool PgLane::IsBeatDue() {

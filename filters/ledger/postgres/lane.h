@@ -51,6 +51,8 @@ class PgLane {
   // It sends a batch, if only an empty one, and so finds out what has become of its stream.
   // Thread-safe.
   void Beat();
+  // As of its lease. Thread-safe.
+  void SetAges(Millis too_old, Millis every) { lease_.SetAges(too_old, every); }
   LedgerStats Stats() const;          // thread-safe; what this process knows by itself
   SharedLedgerCounts Counts() const;  // thread-safe; but for takeovers
   // Before the first verb.

@@ -73,6 +73,10 @@ Millis KeeperEvery(const LedgerRule& rule) {
   return std::clamp(shorter, Millis(limits::kAgeSpacingMin), Millis(limits::kAgeSpacingMax));
 }
 
+Millis KeptTooLong(const LedgerRule& rule) {
+  return rule.retention + kTurnsMissed * KeeperEvery(rule);
+}
+
 std::expected<KeptRows, std::string> ReadPgKeptRows(PgReader& reader, const std::string& group,
                                                     const LedgerRule& rule) {
   const Millis missed = kTurnsMissed * KeeperEvery(rule);
@@ -80,7 +84,7 @@ std::expected<KeptRows, std::string> ReadPgKeptRows(PgReader& reader, const std:
   if (!late) return std::unexpected(late.error());
   const auto rows = reader.Ask(kKept, PgArguments()
                                           .Bytes(group)
-                                          .Int((rule.retention + missed).count())
+                                          .Int(KeptTooLong(rule).count())
                                           .Int(kKeptStreams)
                                           .Int(kKeptRowsCounted));
   if (!rows) return std::unexpected(rows.error());

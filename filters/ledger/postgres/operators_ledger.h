@@ -22,6 +22,9 @@ namespace recourse {
 // How long the group's next turn at retention waits after the one before.
 Millis KeeperEvery(const LedgerRule& rule);
 
+// The age of rows that no turn in time would have left.
+Millis KeptTooLong(const LedgerRule& rule);
+
 // What no turn in time would have left is old. Fails with a line for people.
 std::expected<KeptRows, std::string> ReadPgKeptRows(PgReader& reader, const std::string& group,
                                                     const LedgerRule& rule);

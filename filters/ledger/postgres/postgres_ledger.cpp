@@ -359,6 +359,7 @@ SharedLedgerCounts PostgresLedger::SharedCounts() {
 }
 
 void PostgresLedger::SetRule(const LedgerRule& rule) {
+  lane_.SetAges(KeptTooLong(rule), KeeperEvery(rule));
   if (options_.keeper != nullptr) options_.keeper->SetRule(rule);
 }
 

@@ -25,7 +25,11 @@ constexpr PgStatement kHandOver{
     "UPDATE stream SET taken_by = NULL, state = CASE WHEN $2::bigint > 0 OR EXISTS"
     " (SELECT 1 FROM work WHERE owner = $1::bigint) THEN 2 ELSE 3 END"
     " WHERE stream = $1::bigint AND state = 1"};
-
+constexpr PgStatement kHoldsOld{
+    "holds_old",
+    "SELECT 1 FROM stream s JOIN event e ON e.stream = s.stream AND e.number = s.base + 1"
+    " WHERE s.stream = $1::bigint AND s.base + 1 < s.head"
+    " AND e.at < now() - $2::bigint * interval '1 ms'"};
 constexpr PgStatement kNextPlace{"next_place", "SELECT nextval('place') << 12"};
 constexpr PgStatement kHeld{"held", "SELECT held FROM stream WHERE stream = $1::bigint"};
 
@@ -115,6 +119,27 @@ void PgStreamLease::LookRestored() {
   if (!accepted_ms) return;
   local_.accepted_ms = *accepted_ms;
   local_.is_restored = false;
+}
+
+bool PgStreamLease::HoldsOldRows() {
+  store_.connection().Queue(kHoldsOld,
+                            PgArguments().Int(AsInt(stream_)).Int(too_old_.load().count()));
+  const auto held = store_.connection().Run();
+  return held && held->front().size() > 0;
+}
+
+bool PgStreamLease::HandsOverHeldRows() {
+  const MonoTime now = local_.clock.Now();
+  if (too_old_.load() == Millis(0) || now - looked_ < looks_every_.load()) return false;
+  // What it sends, and whose clients wait; and what it is taking over.
+  const bool is_busy = !store_.open().empty() || !local_.clients.empty() || local_.is_taking;
+  if (is_busy || local_.is_restored) return false;
+  looked_ = now;
+  if (!HoldsOldRows()) return false;
+  Log(LogLevel::kInfo, "old rows are held by what is open; this process goes on under a new stream",
+      {{"stream", std::to_string(stream_)}});
+  HandOver();
+  return true;
 }
 
 void PgStreamLease::HandOver() {

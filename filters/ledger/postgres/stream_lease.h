@@ -39,6 +39,15 @@ class PgStreamLease {
   bool MeasureClock();
   // While the ledger is restored: whether somebody has accepted that by now.
   void LookRestored();
+  // From then on: rows are too old at that age, and every so often it looks for some. Thread-safe.
+  void SetAges(Millis too_old, Millis every) {
+    looks_every_ = every;
+    too_old_ = too_old;
+  }
+  // Retention removes a stream's rows from its front, so that what is open for long holds all that
+  // its process writes behind it. True: this one is such, nothing that is on its way stands under
+  // its number, and it is handed over: another one is to be begun.
+  bool HandsOverHeldRows();
   // Nobody has to wait until this process is taken for dead.
   void HandOver();
 
@@ -52,9 +61,13 @@ class PgStreamLease {
            !local_.clients.empty();
   }
 
+  bool HoldsOldRows();
+
   LocalFacts& local_;
   PgStore& store_;
-  std::uint64_t stream_ = 0;  // that it is of
+  MonoTime looked_{};                                                // for old rows
+  std::atomic<Millis> too_old_{Millis(0)}, looks_every_{Millis(0)};  // 0: nothing ever is
+  std::uint64_t stream_ = 0;                                         // that it is of
   std::shared_ptr<Guard> guard_;
   BootTime sent_{};
   bool said_open_ = false;
