@@ -15,11 +15,13 @@ from servers import BACK_MAX, Database, kill_all, processes_under, signal_all
 from signal import SIGCONT, SIGSTOP, SIGTERM
 
 from support.postgres import PROGRAMS, as_another_user
-from support.waiting import lasts, wait_until
+from support.waiting import InVain, lasts, wait_until
 
 NODES = (0, 1, 2)
 # Until a leader that is silent is replaced: by Patroni's own word.
 TTL = 20
+# Then somebody on call would start Patroni anew.
+STUCK_S = 90.0
 CONFIG = """\
 scope: recourse
 name: n{node}
@@ -191,8 +193,23 @@ class Patroni(Database):
         return len(kinds) == 3 and "leader" in kinds and "sync_standby" in kinds
 
     def await_back(self):
-        wait_until(self.is_whole, lambda: f"the cluster is not whole: {self.roles()}", BACK_MAX)
+        try:
+            wait_until(self.is_whole, seconds=STUCK_S)
+        except InVain:
+            self.restart_agents()
+            wait_until(self.is_whole, lambda: f"the cluster is not whole: {self.roles()}", BACK_MAX)
         super().await_back()
+
+    def restart_agents(self):
+        """Of Patroni 3.0 a leader can go on with an old state of etcd, in which it may name no
+        synchronous standby ("Synchronous replication key updated by someone else"). The servers
+        run on."""
+        print(f"    not whole for {STUCK_S:g} s, Patroni is started anew: {self.roles()}",
+              flush=True)
+        kill_all([process.pid for process in self.nodes])
+        for node in NODES:
+            self.nodes[node].wait()
+            self.start_node(node)
 
     # What befalls them.
     def faults(self):
