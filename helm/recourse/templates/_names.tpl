@@ -19,6 +19,11 @@ app.kubernetes.io/name: {{ .Chart.Name }}
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
+{{- define "recourse.consoleSelector" -}}
+{{ include "recourse.selectorLabels" . }}
+app.kubernetes.io/component: console
+{{- end }}
+
 {{- define "recourse.image" -}}
 {{- with .Values.image }}
 {{- $name := empty .registry | ternary .repository (printf "%s/%s" .registry .repository) }}
@@ -164,6 +169,9 @@ automountServiceAccountToken: false
 {{- end }}
 {{- if and .steward.enabled (not .ledger.url) }}
 {{- fail "steward.enabled is for a ledger that pods share: set ledger.url" }}
+{{- end }}
+{{- if and .console.enabled (not (and .console.ledgers .console.tlsSecret)) }}
+{{- fail "console.enabled: name its ledgers, console.ledgers, and the Secret of its certificate, console.tlsSecret" }}
 {{- end }}
 {{- if and .demo.enabled (not .ledger.url) (eq .store.type "existingClaim") (gt (int .demo.replicas) 1) }}
 {{- fail "store.existingClaim is one volume, and each pod needs a ledger of its own: set demo.replicas to 1, or store.type to pvc" }}
