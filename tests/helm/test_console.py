@@ -40,6 +40,43 @@ def test_it_is_told_of_its_ledgers_and_serves_tls_alone(deployment):
     assert not values_of(without, "--ledger-ca") and len(without["volumeMounts"]) == 1
 
 
+def test_it_reaches_the_steward_of_the_chart_at_its_service():
+    """Whose certificate and name are for that; the port is that of the pod, as network policies
+    count it."""
+    of = rendered("ledger-values")
+    service = of.one("Service", "-steward")
+    (port,) = service["spec"]["ports"]
+    steward = of.one("Deployment", "-steward")["spec"]["template"]
+    (container,) = steward["spec"]["containers"]
+    assert service["spec"]["selector"].items() <= steward["metadata"]["labels"].items()
+    for _, pod, _ in of.sidecar_pods():
+        if pod["metadata"]["labels"].get("app.kubernetes.io/component") != "steward":
+            assert not service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
+    assert values_of(container, "--admin") == [f"[::]:{port['port']}"]
+    assert port["targetPort"] == port["port"]
+    name = f"{service['metadata']['name']}.agents.svc"
+    assert values_of(container, "--admin-host") == [name, "steward.example"]
+    mounts = {one["name"]: one["mountPath"] for one in container["volumeMounts"]}
+    assert values_of(container, "--admin-tls-cert") == [f"{mounts['tls']}/tls.crt"]
+    environment = {one["name"]: one.get("value") for one in container["env"]}
+    assert environment["RECOURSE_ADMIN"] == f"https://{name}:{port['port']}"
+    url = environment["RECOURSE_ADMIN"]
+    console = render({"console": {**ASKED, "ledgers": {"eu": url}},
+                      "networkPolicy": {"enabled": True}})
+    (asked,) = console.one("Deployment", "-console")["spec"]["template"]["spec"]["containers"]
+    assert values_of(asked, "--ledger") == [f"eu={url}"]
+    ledgers = console.one("NetworkPolicy", "-console")["spec"]["egress"][1]
+    assert ledgers["ports"] == [{"port": port["port"], "protocol": "TCP"}]
+
+
+def test_a_steward_without_a_certificate_is_reached_within_its_pod_alone():
+    of = render({"ledger": {"url": "postgres://r@db/r"}, "steward": {"enabled": True},
+                 "ledgerKeySecret": "k", "installSecret": "i"})  # fmt: skip
+    (container,) = of.one("Deployment", "-steward")["spec"]["template"]["spec"]["containers"]
+    assert values_of(container, "--admin") == ["127.0.0.1:19081"]
+    assert not [one for one in of.all("Service") if one["metadata"]["name"].endswith("-steward")]
+
+
 def test_it_has_no_rights_and_keeps_nothing(deployment):
     spec = deployment["template"]["spec"]
     (container,) = spec["containers"]
@@ -67,6 +104,8 @@ def test_service_budget_and_network_are_of_its_pods_alone(out, deployment):
     assert service["sessionAffinity"] == "ClientIP", "sessions are of one process"
     for _, pod, _ in out.sidecar_pods():
         assert not selectors[0].items() <= pod["metadata"]["labels"].items()
+    monitor = out.one("PodMonitor", "-console")["spec"]
+    assert monitor["selector"]["matchLabels"] == selectors[0]
     page, probes = policy["ingress"]
     assert page["from"] == [{"namespaceSelector": {"matchLabels": {"team": "platform"}}}]
     assert page["ports"] == [{"port": "admin", "protocol": "TCP"}] and "from" not in probes

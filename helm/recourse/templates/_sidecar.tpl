@@ -149,11 +149,25 @@ seccompProfile: { type: RuntimeDefault }
     {{- end }}
 {{- end }}
 
+{{- /* Where operators reach a process: within the pod, or over TLS where `adminAt` has a name. */}}
+{{- define "recourse.adminArgs" -}}
+{{- if .adminAt -}}
+- --admin={{ .Values.probesAddress }}:{{ .Values.ports.admin }}
+- --admin-tls-cert=/run/secrets/recourse-tls/tls.crt
+- --admin-tls-key=/run/secrets/recourse-tls/tls.key
+{{- range concat (list .adminAt.name) .adminAt.hosts }}
+- --admin-host={{ . }}
+{{- end }}
+{{- else -}}
+- --admin=127.0.0.1:{{ .Values.ports.admin }}
+{{- end }}
+{{- end }}
+
 {{- /* What sidecars and the steward have in common: args, */}}
 {{- define "recourse.processArgs" -}}
 - --policy={{ include "recourse.policyFile" . }}
 - --data=/var/lib/recourse/ledger
-- --admin=127.0.0.1:{{ .Values.ports.admin }}
+{{ include "recourse.adminArgs" . }}
 - --probes={{ .Values.probesAddress }}:{{ .Values.ports.probes }}
 - --drain-timeout={{ .Values.drainSeconds }}s
 - --log-level={{ .Values.logLevel }}
@@ -184,7 +198,12 @@ seccompProfile: { type: RuntimeDefault }
 {{- define "recourse.processEnvironment" -}}
 env:
   # Also for `kubectl exec POD -c recourse -- recourse events list`.
+{{- with .adminAt }}
+  - { name: RECOURSE_ADMIN, value: "https://{{ .name }}:{{ .port }}" }
+  - { name: RECOURSE_ADMIN_CA, value: /run/secrets/recourse-tls/ca.crt }
+{{- else }}
   - { name: RECOURSE_ADMIN, value: "127.0.0.1:{{ .Values.ports.admin }}" }
+{{- end }}
   - { name: RECOURSE_POD_UID, valueFrom: { fieldRef: { fieldPath: metadata.uid } } }
   {{- if .Values.admin.tokenSecret }}
   - { name: RECOURSE_ADMIN_TOKEN_FILE, value: /run/secrets/recourse-admin/token }
