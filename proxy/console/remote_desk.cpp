@@ -73,7 +73,8 @@ AccessControl::Judged RemoteDesk::Judge(std::string_view token) {
     if (person.at.size() == ledgers_.size()) {
       return std::unexpected(Refusal{401, "no ledger of this console knows this token"});
     }
-    return std::unexpected(Refusal{503, "no ledger that knows this token answers now"});
+    return std::unexpected(Refusal{
+        503, "no ledger that knows this token answers now; the log of the console says why"});
   }
   // Sessions end with the name that they were begun with.
   if (found != people_.end()) whole.name = found->second.whole.name;

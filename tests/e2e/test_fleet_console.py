@@ -14,6 +14,7 @@ import pytest
 
 from support import rawhttp
 from support.approvals import Staffed
+from support.certificates import Maker
 from support.desk import LIST, Desk
 from support.postgres import Postgres
 from support.recourse import BINARY, ROOT, WAIT_MAX, NotReady, environment, run_cli
@@ -243,7 +244,20 @@ class FromChart(Staffed):
                   for flag, equals, value in flags)]
 
 
-def test_the_chart_starts_pods_and_a_steward_of_one_group(double, postgres, tmp_path):
+    def by_tls(self, certs, *arguments):
+        """JSON that a command of the operator prints."""
+        done = run_cli(*arguments, "--json", "--admin", f"https://localhost:{self.ports['admin']}",
+                       "--admin-ca", certs.cert, "--admin-token-file", self.token_path)
+        assert done.returncode == 0, done
+        return json.loads(done.stdout)
+
+
+class FromConsole(FromChart):
+    def command(self):
+        return [word for word in super().command() if not word.startswith("--admin-token-file=")]
+
+
+def test_the_chart_starts_pods_a_steward_of_their_group_and_a_console(double, postgres, tmp_path):
     out, url = rendered("ledger-values"), postgres.database()
     (job,) = out.all("Job")
     password = tmp_path / "password"
@@ -259,12 +273,37 @@ def test_the_chart_starts_pods_and_a_steward_of_one_group(double, postgres, tmp_
     places = {"--ledger": url, "--ledger-password-file": password,
               "--install-secret-file": pods.secrets[1], "--ledger-key-file": pods.secrets[3],
               **{flag: "127.0.0.1:0" for flag in ("--listen", "--admin", "--probes")}}
+    certs = Maker(tmp_path / "certs")
+    serves = certs.issue("serves")
+    tls = {"--admin-tls-cert": serves.cert, "--admin-tls-key": serves.key}
     sidecar = next(one for _, _, one in out.sidecar_pods())
     (steward,) = out.one("Deployment", "-steward")["spec"]["template"]["spec"]["containers"]
     with (FromChart(tmp_path / "pod", policy, sidecar, places) as pod,
-          FromChart(tmp_path / "steward", policy, steward, places) as keeper):
-        streams = keeper.admin("GET", "/status")["streams"]
+          FromChart(tmp_path / "steward", policy, steward, {**places, **tls}) as keeper):
+        streams = keeper.by_tls(certs, "status")["streams"]
         assert [one["state"] for one in streams] == ["live", "live"]
+        at = f"eu=https://localhost:{keeper.ports['admin']}"
+        (console,) = rendered("console-values").one("Deployment", "-console")["spec"]["template"][
+            "spec"]["containers"]  # fmt: skip
+        console["args"] = [one for one in console["args"] if not one.startswith("--ledger=us")]
+        places = {"--ledger": at, "--ledger-ca": certs.cert, "--admin": "127.0.0.1:0",
+                  "--probes": "127.0.0.1:0", **tls}  # fmt: skip
+        with FromConsole(tmp_path / "console", "version: 1\n", console, places) as page:
+            page.token_path.write_text(keeper.token)
+            status = page.by_tls(certs, "status")
+            assert {one["ledger"] for one in status["streams"]} == {"eu"}, status
+            assert [one["state"] for one in status["ledgers"]] == ["up"], status
+            assert page.probe("/ready")[0] == 200
+            assert page.stop() == 0
+        # Of a steward whose certificate nobody vouches for nothing is believed.
+        others = Maker(tmp_path / "others", "another CA")
+        places["--ledger-ca"] = others.cert
+        with FromConsole(tmp_path / "wrong", "version: 1\n", console, places) as page:
+            page.token_path.write_text(keeper.token)
+            done = run_cli("status", "--admin", f"https://localhost:{page.ports['admin']}",
+                           "--admin-ca", certs.cert, "--admin-token-file", page.token_path)
+            assert done.returncode != 0 and "the log of the console says why" in done.stderr, done
+            assert "certificate" in page.stderr(), page.stderr()
         groups = postgres.sql(url, "SELECT DISTINCT grp FROM stream")
         assert groups == "shop/checkout\n"
         assert keeper.stop() == 0 and pod.stop() == 0, keeper.stderr()[-2000:]
