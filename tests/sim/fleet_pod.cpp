@@ -309,11 +309,14 @@ void Pod::Sent(Call call, Millis left) {
   const std::int64_t arrives = 1 + world_.dice.Below(kArrivesWithin);
   const auto held = static_cast<double>(left.count()) / life_->rate;
   const std::int64_t until = world_.now + std::llround(held) + limits::kSentAgainMax.count();
-  world_.After(arrives, nullptr, [this, call, life = life_, until] { Deliver(call, life, until); });
+  auto bytes = std::make_shared<Bytes>(Bytes{call, life_, until});
+  world_.After(arrives, nullptr, [this, bytes] { Deliver(bytes); });
   const bool is_lost = world_.dice.Percent(15);
   const std::int64_t answers = is_lost ? 10'000 : arrives + 1 + world_.dice.Below(3'000);
-  world_.After(answers, life_, [this, call, is_lost, arrived = world_.now + arrives] {
+  world_.After(answers, life_, [this, call, is_lost, bytes, arrived = world_.now + arrives] {
     const bool is_cut = life_->backend_cut_until > arrived;
+    // Who gives a connection up has the kernel drop what the backend does not have yet.
+    bytes->is_dropped = world_.faults.without != Mutant::kKernelKeepsBytes;
     if (is_cut && world_.faults.without == Mutant::kCutIsNotSent) {
       return Record(call, OpPhase::kNotSent, true);
     }
@@ -321,12 +324,15 @@ void Pod::Sent(Call call, Millis left) {
   });
 }
 
-// The kernel goes on sending, whatever has become of the process, and gives up in the end.
-void Pod::Deliver(Call call, std::shared_ptr<Life> life, std::int64_t held_until) {
-  if (life->backend_cut_until <= world_.now) return world_.Effect(call.key, call.attempt);
+// The kernel goes on sending when the process is paused or has died, and gives up in the end.
+void Pod::Deliver(std::shared_ptr<Bytes> bytes) {
+  if (bytes->is_dropped) return;
+  if (bytes->life->backend_cut_until <= world_.now) {
+    return world_.Effect(bytes->call.key, bytes->call.attempt);
+  }
   const std::int64_t next = world_.now + 200;
-  if (next > held_until && world_.faults.without != Mutant::kKernelKeepsBytes) return;
-  world_.After(200, nullptr, [this, call, life, held_until] { Deliver(call, life, held_until); });
+  if (next > bytes->held_until && world_.faults.without != Mutant::kKernelKeepsBytes) return;
+  world_.After(200, nullptr, [this, bytes] { Deliver(bytes); });
 }
 
 void Pod::Record(Call call, OpPhase to, bool is_own_dispatch) {

@@ -25,6 +25,13 @@ struct Call {
   int key = 0, attempt = 0;
   OpName name;
 };
+// Of a request that was sent, while the kernel has them.
+struct Bytes {
+  Call call;
+  std::shared_ptr<Life> life;
+  std::int64_t held_until = 0;
+  bool is_dropped = false;
+};
 struct InFlight {
   Batch batch;
   std::vector<Waiting> waiting;
@@ -63,7 +70,7 @@ class Pod {
   void Agent();
   void Dispatch(Call call, std::shared_ptr<SendGuard> guard);
   void Sent(Call call, Millis left);  // of its lease
-  void Deliver(Call call, std::shared_ptr<Life> life, std::int64_t held_until);
+  void Deliver(std::shared_ptr<Bytes> bytes);
   void Record(Call call, OpPhase to, bool is_own_dispatch);
   void Settle();
   void Keep(int epoch);
