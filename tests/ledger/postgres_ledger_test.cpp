@@ -320,6 +320,25 @@ TEST_F(LostAnswerTest, WhileTheDatabaseIsAwayACallWaitsALittleAndAnOutcomeUntilI
   ExpectSound(*cut_);
 }
 
+// Whoever reads the log to its end would take it for the end.
+TEST_F(LostAnswerTest, WhileTheDatabaseIsAwayNoListIsEmpty) {
+  const Event event = Dispatch(*cut_, Step("k"));
+  const EventFilter asked[] = {
+      {}, {.operation = event.id}, {.after = event.id - 1}, {.up_to = event.id}, {.back = 1}};
+  for (const EventFilter& filter : asked) EXPECT_EQ(cut_->List(filter)->events.size(), 1U);
+  relay_.SetAway(true);
+  for (const EventFilter& filter : asked) {
+    const auto page = cut_->List(filter);
+    ASSERT_FALSE(page);
+    EXPECT_EQ(page.error().code(), ErrorCode::kLedgerUnavailable);
+  }
+  EXPECT_FALSE(cut_->Find(event.id));
+  EXPECT_FALSE(cut_->FindFlow(event.id));
+  EXPECT_FALSE(cut_->NewestFlows(1));
+  relay_.SetAway(false);
+  EXPECT_EQ(cut_->List({})->events.size(), 1U);
+}
+
 TEST_F(LostAnswerTest, NoMoreThanSoManyCallsWaitForTheDatabase) {
   relay_.SetAway(true);
   std::vector<std::unique_ptr<Started<Result<Begun>>>> waiting;

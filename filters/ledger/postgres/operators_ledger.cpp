@@ -66,6 +66,13 @@ constexpr PgStatement kPoliciesOfGroup{
     " AND stream BETWEEN $2::bigint - 512 AND $2::bigint ORDER BY stream DESC LIMIT 16)) AS s"
     " JOIN policy p ON p.digest = s.policy ORDER BY s.stream DESC"};
 
+// What was read of a log, if the database answered all the time.
+template <class Value>
+Result<Value> Whole(const PgPlacedLog& log, Result<Value> read) {
+  if (log.is_away()) return std::unexpected(PgAway());
+  return read;
+}
+
 }  // namespace
 
 Millis KeeperEvery(const LedgerRule& rule) {
@@ -164,7 +171,7 @@ Result<SharedLedgerView::Versions> PgSharedPolicies::OfGroup(std::uint64_t own) 
 
 Result<EventPage> PgOperatorsLedger::List(const EventFilter& filter) {
   PgPlacedLog log(reader_, of_.group);
-  return ListEvents(log, of_.keys, filter);
+  return Whole(log, ListEvents(log, of_.keys, filter));
 }
 
 Result<std::optional<Event>> PgOperatorsLedger::Find(std::uint64_t id) {
@@ -185,12 +192,12 @@ Result<OperationPage> PgOperatorsLedger::Operations(const OperationFilter& filte
 
 Result<std::optional<FlowState>> PgOperatorsLedger::FindFlow(std::uint64_t number) {
   PgPlacedLog log(reader_, of_.group);
-  return recourse::FindFlow(log, number, ToUnixMillis(GroupClock().WallNow()));
+  return Whole(log, recourse::FindFlow(log, number, ToUnixMillis(GroupClock().WallNow())));
 }
 
 Result<std::vector<FlowState>> PgOperatorsLedger::NewestFlows(std::size_t limit) {
   PgPlacedLog log(reader_, of_.group);
-  return recourse::NewestFlows(log, limit, ToUnixMillis(GroupClock().WallNow()));
+  return Whole(log, recourse::NewestFlows(log, limit, ToUnixMillis(GroupClock().WallNow())));
 }
 
 std::expected<void, std::string> PgOperatorsLedger::AcceptRestoredBackup() {

@@ -171,8 +171,15 @@ std::unique_ptr<EventLog::Reader> PgPlacedLog::NewReader() {
   return std::make_unique<PlacedReader>(reader_, group_);
 }
 
+std::expected<std::vector<PgRows>, std::string> PgPlacedLog::Ask(const PgStatement& statement,
+                                                                 const PgArguments& arguments) {
+  auto rows = reader_.Ask(statement, arguments);
+  if (!rows) is_away_ = true;
+  return rows;
+}
+
 std::uint64_t PgPlacedLog::last_seq() {
-  const auto rows = reader_.Ask(kLastPlace, PgArguments().Bytes(group_));
+  const auto rows = Ask(kLastPlace, PgArguments().Bytes(group_));
   return rows && rows->front().size() > 0 ? rows->front().Number(0, 0) : 0;
 }
 
@@ -181,7 +188,7 @@ std::uint64_t PgPlacedLog::PlaceOf(std::uint64_t id) {
   // The ends of the log.
   if (id == 0 || row.stream > kRowStreamMax) return id;
   const auto rows =
-      reader_.Ask(kPlaceOf, PgArguments().Int(row.stream).Int(AsInt(row.number)).Bytes(group_));
+      Ask(kPlaceOf, PgArguments().Int(row.stream).Int(AsInt(row.number)).Bytes(group_));
   return rows && rows->front().size() > 0 ? rows->front().Number(0, 0) : 0;
 }
 
@@ -189,7 +196,7 @@ EventLog::Placed PgPlacedLog::Before(std::uint64_t place, std::size_t rows) {
   const std::uint64_t last =
       std::min<std::uint64_t>(place, std::numeric_limits<std::int64_t>::max());
   const auto found =
-      reader_.Ask(kPlacedBefore, PgArguments().Int(AsInt(last)).Bytes(group_).Int(AsInt(rows)));
+      Ask(kPlacedBefore, PgArguments().Int(AsInt(last)).Bytes(group_).Int(AsInt(rows)));
   if (!found || found->front().size() == 0) return {};
   const PgRows& row = found->front();
   return {PackRowId({static_cast<std::uint32_t>(row.Int(0, 0)), row.Number(0, 1)}),
@@ -214,7 +221,7 @@ Result<OperationPage> ListPgOperations(PgReader& reader, const std::string& grou
     if (looked >= limits::kOperationsScanRows) break;  // whoever asks goes on from here
     const auto answered = reader.Ask(is_up ? kNewerOperations : kOlderOperations,
                                      PgArguments().Int(AsInt(at)).Bytes(group).Int(AsInt(limit)));
-    if (!answered) {
+    if (!answered || log.is_away()) {
       return std::unexpected(Error(ErrorCode::kLedgerUnavailable,
                                    "the ledger's database does not answer", Delivery::kNotSent));
     }

@@ -2,7 +2,9 @@
 // only. A place is a number that grows over all streams.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <expected>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,10 +32,16 @@ class PgPlacedLog final : public EventLog {
   LogSpace Space(std::uint64_t need) override { return {need, 0}; }
   std::uint64_t PlaceOf(std::uint64_t id) override;
   Placed Before(std::uint64_t place, std::size_t rows) override;
+  // The database did not answer: what it said of places and of the end is not so.
+  bool is_away() const { return is_away_; }
 
  private:
+  std::expected<std::vector<PgRows>, std::string> Ask(const PgStatement& statement,
+                                                      const PgArguments& arguments);
+
   PgReader& reader_;
   const std::string group_;
+  std::atomic<bool> is_away_{false};
 };
 
 // What they write, as it comes, for whoever follows them. No order over streams is relied on, as a
