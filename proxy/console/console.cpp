@@ -9,10 +9,10 @@
 #include "proxy/admin/access/admin_paths.h"
 #include "proxy/admin/access/problem.h"
 #include "proxy/admin/api/openapi.h"
-#include "proxy/admin/api/query_params.h"
 #include "proxy/admin/ui/ui_files.h"
 #include "proxy/base/http/own_port.h"
 #include "proxy/console/console_openapi.h"
+#include "proxy/console/list_query.h"
 
 namespace recourse {
 namespace {
@@ -229,7 +229,7 @@ std::expected<void, HttpResponse> Console::NameLedger(Order& order) const {
   }
   for (auto& [parameter, value] : order.query) {
     const bool is_id = IsIdParameter(parameter);
-    if (!is_id && parameter != "follow") continue;
+    if (!is_id && parameter != kFollow) continue;
     const std::string text = value;
     if (const auto split = SplitLedgerId(text)) {
       name(split->ledger);
@@ -284,6 +284,7 @@ Console::Asked Console::AskAll(
     const Order& order, const std::function<std::optional<Pairs>(std::string_view ledger)>& query) {
   const std::string path(PathWithoutQuery(order.request.target));
   std::vector<std::pair<RemoteLedger*, std::future<RemoteLedger::Said>>> all;
+  Asked asked;
   for (const auto& ledger : ledgers_) {
     const RemoteDesk::At* const at = desk_.Find(order.visit.credential, ledger->name());
     const bool is_refused = at != nullptr && !at->is_known;
@@ -291,8 +292,8 @@ Console::Asked Console::AskAll(
     if (!wanted) continue;
     all.emplace_back(ledger.get(), ledger->Ask(WithToken({"GET", path + QueryText(*wanted), {}, {}},
                                                          order.visit.credential)));
+    asked.ledgers.push_back(ledger->name());
   }
-  Asked asked;
   std::map<std::string_view, int> lacking;  // those whose rows are not there, and their status
   for (auto& [ledger, answer] : all) {
     const auto said = ledger->Await(answer);
@@ -323,45 +324,23 @@ Console::Asked Console::AskAll(
 }
 
 HttpResponse Console::List(const Order& order, const ListForm& form) {
-  LedgerCursors follows;
-  bool has_follow = false, goes_on = false, has_lines = false;
-  for (const auto& [name, value] : order.query) {
-    has_lines = has_lines || name == "lines";
-    if (name != "follow") continue;
-    has_follow = true;
-    const auto given = ParseLedgerCursors(value);
-    goes_on = given.has_value();
-    if (given) follows = *given;
-  }
-  Asked asked = AskAll(order, [&](std::string_view ledger) -> std::optional<Pairs> {
-    Pairs own = order.query;
-    for (auto& [name, value] : own) {
-      std::uint64_t limit = 0;
-      if (name == "limit" && ParseNumber(value, limit)) {
-        value = std::to_string(std::max<std::uint64_t>(1, limit / ledgers_.size()));
-      }
-      const auto cursors =
-          IsIdParameter(name) || name == "follow" ? ParseLedgerCursors(value) : std::nullopt;
-      if (!cursors) continue;
-      const auto cursor = cursors->find(ledger);
-      // It had no more; who follows goes on from now.
-      if (cursor == cursors->end() && name != "follow") return std::nullopt;
-      value = cursor == cursors->end() ? "now" : cursor->second;
-    }
-    return own;
+  const auto has = [&](std::string_view name) {
+    return std::ranges::find(order.query, name, &Pairs::value_type::first) != order.query.end();
+  };
+  Asked asked = AskAll(order, [&](std::string_view ledger) {
+    return QueryForLedger(order.query, ledger, ledgers_.size());
   });
   if (asked.answers.empty() && asked.refusal) return std::move(*asked.refusal);
-  if (!has_lines && !has_follow) return JsonAnswer(MergedPage(form, asked.answers, asked.states));
-  if (!has_follow) follows.clear();
-  bool has_gap = false;
-  for (const LedgerAnswer& answer : asked.answers) {
-    const bool was_away = follows.erase(std::string(answer.ledger)) == 0;
-    has_gap = has_gap || (goes_on && was_away);  // nobody knows what came before now
+  FollowState state{.kept = PlacesOfAway(form, order.query, asked.ledgers, asked.answers)};
+  if (has(kFollow)) {
+    state = FollowedOf(order.query, asked.answers);
+  } else if (!has("lines")) {
+    return JsonAnswer(MergedPage(form, asked.answers, asked.states, state.kept));
   }
   return {200,
           "OK",
           {{"Content-Type", "application/x-ndjson"}},
-          MergedLines(form, asked.answers, asked.states, {follows, has_gap})};
+          MergedLines(form, asked.answers, asked.states, state)};
 }
 
 // By its flow id, which agents choose: more than one ledger may know it.

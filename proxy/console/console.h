@@ -36,7 +36,8 @@ class Console {
     Pairs query{};  // without `ledger`
   };
   struct Asked {
-    std::vector<LedgerAnswer> answers;  // of those who may be read
+    std::vector<LedgerAnswer> answers;      // of those who may be read
+    std::vector<std::string_view> ledgers;  // that were asked
     std::vector<RemoteState> states;
     std::optional<HttpResponse> refusal;  // what one said that refuses the question
   };

@@ -16,8 +16,11 @@ constexpr std::array<std::string_view, 18> kIdMembers = {
     "related", "repeat",   "row",     "step",   "undo_operation", "undoes"};
 constexpr std::array<std::string_view, 4> kIdParameters = {"after", "before", "up_to", "operation"};
 
-// Where a ledger says that there is none, it is so everywhere.
-bool IsIdText(std::string_view text) { return ParseRowId(text).value_or(0) != 0; }
+// Where a ledger says that there is none, it is so everywhere. What it calls an id of another one
+// is none there.
+bool IsIdText(std::string_view text) {
+  return ParseRowId(text).value_or(0) != 0 || SplitLedgerId(text).has_value();
+}
 
 // What `change` makes of each id, and all else as it is.
 void AppendChanged(std::string& out, const Json& value, bool is_id, const auto& change) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <utility>
 
 #include "proxy/admin/access/admin_paths.h"
@@ -18,50 +19,64 @@ constexpr std::array<ListForm, 4> kLists = {{
     {admin_paths::kOperations, "operations", "time", true},
 }};
 constexpr std::array<std::string_view, 4> kCursors = {"last", "newer", "next", "older"};
+constexpr std::string_view kLedgerMember = "ledger", kLedgersMember = "ledgers";
 
 struct MergedRow {
   std::string time, text;
   std::size_t at = 0;
 };
 
-MergedRow RowOf(const Json& row, std::string_view time, std::string_view ledger) {
-  MergedRow merged{.time = ScalarText(row, time), .text = {}, .at = 0};
-  AppendOfLedger(merged.text, row, ledger);
-  if (row.kind == Json::Kind::kObject) {
-    AppendMembers(merged.text, [&](JsonObject& json) { json.Text("ledger", ledger); });
+std::string RowText(const Json& row, std::string_view ledger) {
+  std::string text;
+  if (row.Find(kLedgerMember) != nullptr) {  // whose it is we say
+    Json own = row;
+    std::erase_if(own.members, [](const auto& member) { return member.first == kLedgerMember; });
+    AppendOfLedger(text, own, ledger);
+  } else {
+    AppendOfLedger(text, row, ledger);
   }
-  return merged;
+  if (row.kind == Json::Kind::kObject) {
+    AppendMembers(text, [&](JsonObject& json) { json.Text(kLedgerMember, ledger); });
+  }
+  return text;
+}
+
+// In the order of its log, whatever the clocks of its pods said.
+void AddRows(std::vector<MergedRow>& rows, const ListForm& form, std::span<const Json> list,
+             std::string_view ledger) {
+  std::string last;
+  for (const Json& row : list) {
+    std::string time = ScalarText(row, form.time);
+    const bool is_early = form.is_newest_first ? time > last : time < last;
+    if (!last.empty() && (time.empty() || is_early)) time = last;
+    last = time;
+    rows.push_back({.time = std::move(time), .text = RowText(row, ledger), .at = rows.size()});
+  }
 }
 
 // Of the same time as they came.
 void Sort(const ListForm& form, std::vector<MergedRow>& rows) {
-  for (std::size_t at = 0; at < rows.size(); ++at) rows[at].at = at;
   std::ranges::sort(rows, [&](const MergedRow& a, const MergedRow& b) {
     if (a.time == b.time) return a.at < b.at;
     return form.is_newest_first ? a.time > b.time : a.time < b.time;
   });
 }
 
-// From where each goes on that has more.
-LedgerCursors CursorsOf(std::string_view name, std::span<const LedgerAnswer> answers) {
-  LedgerCursors cursors;
-  for (const LedgerAnswer& answer : answers) {
-    const std::string cursor = ScalarText(answer.json, name);
-    if (!cursor.empty()) cursors.emplace(answer.ledger, cursor);
-  }
-  return cursors;
+// A page has those of its form even where nobody answers: whoever reads on looks for a null.
+bool IsOfForm(const ListForm& form, std::string_view cursor) {
+  return form.is_newest_first == (cursor != "next");
 }
 
-void WriteCursors(JsonObject& json, std::span<const LedgerAnswer> answers,
-                  const LedgerCursors& kept) {
+void WriteCursors(JsonObject& json, const ListForm& form, std::span<const LedgerAnswer> answers,
+                  const KeptPlaces& kept) {
   for (const std::string_view name : kCursors) {
     const bool is_there = std::ranges::any_of(
         answers, [&](const LedgerAnswer& one) { return one.json.Find(name) != nullptr; });
     LedgerCursors cursors = CursorsOf(name, answers);
-    if (name == "next") cursors.insert(kept.begin(), kept.end());
-    if (!is_there && cursors.empty()) continue;
+    if (name == kept.cursor) cursors.insert(kept.places.begin(), kept.places.end());
+    if (!is_there && cursors.empty() && !IsOfForm(form, name)) continue;
     if (cursors.empty()) {
-      json.Raw(name, "null");
+      json.Raw(name, name == "last" ? "0" : "null");
     } else {
       json.Text(name, PrintLedgerCursors(cursors));
     }
@@ -78,24 +93,39 @@ std::uint64_t NumberAt(const Json& json, std::string_view group, std::string_vie
 std::uint64_t SumOf(std::span<const LedgerAnswer> answers, std::string_view group,
                     std::string_view name) {
   std::uint64_t sum = 0;
-  for (const LedgerAnswer& answer : answers) sum += NumberAt(answer.json, group, name);
+  for (const LedgerAnswer& answer : answers) {
+    const std::uint64_t number = NumberAt(answer.json, group, name);
+    sum += std::min(number, std::numeric_limits<std::uint64_t>::max() - sum);
+  }
   return sum;
 }
 
 // Their items one after the other.
 void WriteItems(JsonObject& json, std::string_view name, std::span<const LedgerAnswer> answers) {
-  JsonList list = json.List(name);
+  JsonList list(json.ForeignValue(name));
   for (const LedgerAnswer& answer : answers) {
     const Json* const items = answer.json.Find(name);
     if (!IsArray(items)) continue;
-    for (const Json& item : items->items) list.Value() += RowOf(item, "", answer.ledger).text;
+    for (const Json& item : items->items) list.Value() += RowText(item, answer.ledger);
   }
+}
+
+// Of all that any of them has.
+std::vector<std::string_view> ListNames(std::span<const LedgerAnswer> answers) {
+  std::vector<std::string_view> names;
+  for (const LedgerAnswer& answer : answers) {
+    for (const auto& [name, member] : answer.json.members) {
+      const bool is_known = std::ranges::find(names, name) != names.end();
+      if (IsArray(&member) && name != kLedgersMember && !is_known) names.push_back(name);
+    }
+  }
+  return names;
 }
 
 }  // namespace
 
 void WriteLedgers(JsonObject& json, std::span<const RemoteState> states) {
-  json.Objects("ledgers", states, [](JsonObject& one, const RemoteState& state) {
+  json.Objects(kLedgersMember, states, [](JsonObject& one, const RemoteState& state) {
     one.Text("name", state.name);
     one.Text("state", state.state);
     one.TextIfAny("why", state.why);
@@ -104,23 +134,32 @@ void WriteLedgers(JsonObject& json, std::span<const RemoteState> states) {
   });
 }
 
+// What would be read as the cursors of others is none.
+LedgerCursors CursorsOf(std::string_view name, std::span<const LedgerAnswer> answers) {
+  LedgerCursors cursors;
+  for (const LedgerAnswer& answer : answers) {
+    const std::string cursor = ScalarText(answer.json, name);
+    if (!cursor.empty() && cursor.find('~') == cursor.npos) cursors.emplace(answer.ledger, cursor);
+  }
+  return cursors;
+}
+
 const ListForm* ListFormOf(std::string_view path) {
   const auto form = std::ranges::find(kLists, path, &ListForm::path);
   return form == kLists.end() ? nullptr : &*form;
 }
 
 std::string MergedPage(const ListForm& form, std::span<const LedgerAnswer> answers,
-                       std::span<const RemoteState> states) {
+                       std::span<const RemoteState> states, const KeptPlaces& kept) {
   std::vector<MergedRow> rows;
   for (const LedgerAnswer& answer : answers) {
     const Json* const list = answer.json.Find(form.list);
-    if (!IsArray(list)) continue;
-    for (const Json& row : list->items) rows.push_back(RowOf(row, form.time, answer.ledger));
+    if (IsArray(list)) AddRows(rows, form, list->items, answer.ledger);
   }
   Sort(form, rows);
   return ObjectText([&](JsonObject& json) {
     json.Each(form.list, rows, [](std::string& out, const MergedRow& row) { out += row.text; });
-    WriteCursors(json, answers, {});
+    WriteCursors(json, form, answers, kept);
     WriteLedgers(json, states);
   });
 }
@@ -128,14 +167,12 @@ std::string MergedPage(const ListForm& form, std::span<const LedgerAnswer> answe
 std::string MergedLines(const ListForm& form, std::span<const LedgerAnswer> answers,
                         std::span<const RemoteState> states, const FollowState& follow) {
   std::vector<MergedRow> rows;
-  for (const LedgerAnswer& answer : answers) {
-    for (const Json& row : answer.rows) rows.push_back(RowOf(row, form.time, answer.ledger));
-  }
+  for (const LedgerAnswer& answer : answers) AddRows(rows, form, answer.rows, answer.ledger);
   Sort(form, rows);
   std::string lines;
   for (const MergedRow& row : rows) lines += row.text + "\n";
   lines += ObjectText([&](JsonObject& json) {
-    WriteCursors(json, answers, follow.kept);
+    WriteCursors(json, form, answers, follow.kept);
     for (const std::string_view name : {"more", "gap"}) {
       const bool is_so = std::ranges::any_of(
           answers, [&](const LedgerAnswer& one) { return ScalarText(one.json, name) == "true"; });
@@ -149,10 +186,7 @@ std::string MergedLines(const ListForm& form, std::span<const LedgerAnswer> answ
 std::string MergedLists(std::span<const LedgerAnswer> answers,
                         std::span<const RemoteState> states) {
   return ObjectText([&](JsonObject& json) {
-    for (const Json::Member& member :
-         answers.empty() ? std::vector<Json::Member>() : answers.front().json.members) {
-      if (member.second.kind == Json::Kind::kArray) WriteItems(json, member.first, answers);
-    }
+    for (const std::string_view name : ListNames(answers)) WriteItems(json, name, answers);
     WriteLedgers(json, states);
   });
 }
@@ -173,7 +207,7 @@ std::string MergedStatus(std::span<const LedgerAnswer> answers,
     json.Object("ledger").Number("uncertain", SumOf(answers, "ledger", "uncertain"));
     WriteItems(json, "streams", answers);
     json.Objects("processes", answers, [](JsonObject& one, const LedgerAnswer& answer) {
-      one.Text("ledger", answer.ledger);
+      one.Text(kLedgerMember, answer.ledger);
       for (const std::string_view name : {"version", "state", "mode", "started"}) {
         one.TextIfAny(name, ScalarText(answer.json, name));
       }

@@ -35,18 +35,25 @@ struct ListForm {
 // Null: it is none that is merged.
 const ListForm* ListFormOf(std::string_view path);
 
+// From where each goes on that has more, by the member of that name.
+LedgerCursors CursorsOf(std::string_view name, std::span<const LedgerAnswer> answers);
+// Places of those that did not answer, and go on from there: in that cursor.
+struct KeptPlaces {
+  std::string_view cursor = "next";
+  LedgerCursors places{};
+};
 // Rows of all, each with its `ledger`. Pages of several ledgers need not reach equally far back.
 std::string MergedPage(const ListForm& form, std::span<const LedgerAnswer> answers,
-                       std::span<const RemoteState> states);
+                       std::span<const RemoteState> states, const KeptPlaces& kept = {});
 // Of what is followed.
 struct FollowState {
-  LedgerCursors kept{};  // places of those that did not answer, and go on from there
+  KeptPlaces kept{};
   bool has_gap = false;  // something may have been missed
 };
 // The same as lines.
 std::string MergedLines(const ListForm& form, std::span<const LedgerAnswer> answers,
                         std::span<const RemoteState> states, const FollowState& follow);
-// Lists that both have, one after the other, each item with its `ledger`.
+// Lists of the same name one after the other, each item with its `ledger`.
 std::string MergedLists(std::span<const LedgerAnswer> answers, std::span<const RemoteState> states);
 // Of GET /status: how much waits, and how each ledger's process is.
 std::string MergedStatus(std::span<const LedgerAnswer> answers,

@@ -188,6 +188,8 @@ def test_a_ledger_that_is_away_hides_no_other_and_comes_back(console, ledgers, s
     last = console.http("admin", "GET", "/events?follow=now", None,
                         {"Authorization": f"Bearer {token_of('ann')}"})[1]
     place = json.loads(last)["next"]
+    log = console.page("/events?limit=2")
+    read = [one["event_id"] for one in log["events"]]
     servers[US].stop()
     try:
         wait_until(lambda: console.states() == {EU: "up", US: "away"}, console.states)
@@ -202,11 +204,20 @@ def test_a_ledger_that_is_away_hides_no_other_and_comes_back(console, ledgers, s
         assert console.ask("POST", f"/approvals/{call}/approve", "ann", order)[0] == 200
         assert console.ask("POST", f"/approvals/{waits}/reject", "ann", {"reason": "no"})[0] == 503
         write(ledgers[EU], f"/notes/{token}-news", f"{token}news")
+        log = console.page(f"/events?limit=2&after={log['next']}")
+        read += [one["event_id"] for one in log["events"]]
     finally:
         servers[US].start()
     wait_until(lambda: console.states() == {EU: "up", US: "up"}, console.states)
     assert console.ask("POST", f"/approvals/{waits}/reject", "ann", {"reason": "no"})[0] == 200
     write(ledgers[US], f"/notes/{token}-back", f"{token}back")
+    # A list that is read meanwhile goes on where it was.
+    whole = ledgers[US].ask("GET", "/events?limit=1000")[1]["events"]
+    while log["next"]:
+        log = console.page(f"/events?limit=1000&after={log['next']}")
+        read += [one["event_id"] for one in log["events"]]
+    told = [one for one in read if one.startswith(US)]
+    assert told[:len(whole)] == [f"{US}:{one['event_id']}" for one in whole]
     seen = []
 
     def both():
