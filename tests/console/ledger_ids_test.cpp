@@ -214,7 +214,7 @@ TEST(LedgerIdsTest, ABodyIsOfOneLedger) {
   EXPECT_EQ(LedgerOfBody(R"({"event":7,"reason":"us:1","a":["us:2"]})"), "") << "no ids";
   EXPECT_EQ(LedgerOfBody(R"({"event":7,"row":"eu:1","related":["eu:2","3"]})"), "eu");
   for (const char* const two :
-       {R"({"event":"eu:1","row":"us:1"})", R"({"related":["eu:1","us:1"]})",
+       {R"({"event":"eu:1","row":"us:1"})", R"({"related":["eu:1","us:1","us:2"]})",
         R"([{"event":"eu:1"},{"a":[{"event":"us:1"}]},{"event":"eu:1"}])"}) {
     const auto ledger = LedgerOfBody(two);
     ASSERT_FALSE(ledger) << two;

@@ -48,6 +48,7 @@ struct Rows {
   }
   // Of what a query asks for: rows behind `after`, or the last ones up to `up_to`.
   LedgerAnswer Answer(const ListForm& form, const Pairs& query) const {
+    constexpr std::uint64_t kOne = 1;
     std::uint64_t after = 0, up_to = rows, limit = kPageOfLedger;
     bool is_back = form.is_newest_first;
     for (const auto& [parameter, value] : query) {
@@ -56,8 +57,8 @@ struct Rows {
       }
       is_back = (is_back || parameter == "back") && parameter != "after";
       if (parameter == "after") after = RowOf(value);
-      if (parameter == "up_to") up_to = RowOf(value);
-      if (parameter == "before") up_to = RowOf(value) - 1;
+      if (parameter == "up_to") up_to = std::min(rows, RowOf(value));
+      if (parameter == "before") up_to = std::min(rows, std::max(RowOf(value), kOne) - kOne);
     }
     const std::uint64_t first = is_back && up_to > limit ? up_to - limit + 1 : after + 1;
     const std::uint64_t last = is_back ? up_to : std::min(rows, after + limit);
