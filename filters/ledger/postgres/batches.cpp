@@ -13,6 +13,15 @@ namespace {
 
 constexpr int kPgRoundsMax = 128;  // of one batch
 constexpr int kPgLossesMax = 16;   // of one verb
+// How soon what was refused is written again: at once so often, and then with pauses that double.
+constexpr int kPgRefusedAtOnce = 3, kPgRefusedDoublings = 6;
+constexpr Millis kPgRefusedFirst{20};
+
+Error PgRefused() {
+  return Error(ErrorCode::kLedgerUnavailable,
+               "the ledger's database refuses what is asked of it; the log says why",
+               Delivery::kNotSent);
+}
 constexpr std::size_t kFlowsRemembered = 16'384;
 
 // The ids that the plan's rows will have, in the rows themselves.
@@ -109,7 +118,11 @@ bool PgBatches::Gather() {
       Log(LogLevel::kWarn, "the ledger's database cannot be read",
           {{"reason", fetched.error().text}});
       if (store_.is_connected()) {
-        FailUnread();
+        // What cannot be read cannot be decided.
+        const Error why = PgRefused();
+        for (std::size_t i = verbs_.size(); i-- > 0;) {
+          if (!verbs_[i]->facts().rows().wishes().empty()) Refuse(*verbs_[i], why);
+        }
         return true;
       }
       for (const auto& verb : verbs_) Restart(*verb);
@@ -187,6 +200,10 @@ void PgBatches::Plot(PgVerb& verb, Plan& plan) {
     Restart(verb);
     settled_.insert(&verb);
   };
+  // What is refused for its own sake is no reason to refuse others.
+  const bool is_alone =
+      verb.refusals > 0 || (!accepted_.empty() && accepted_[0].first->refusals > 0);
+  if (is_alone && !accepted_.empty()) return defer();
   if (writes_.Meet(verb.facts().rows().versions())) return defer();
   const std::uint64_t first = verb.known().next_row;
   SetIds(first, verb.known().wall_ms, plan);
@@ -218,14 +235,6 @@ void PgBatches::Begin() {
   settled_.clear();
   writes_ = BatchWrites();
   next_row_ = store_.next_row();
-}
-
-// What cannot be read cannot be decided.
-void PgBatches::FailUnread() {
-  for (std::size_t i = verbs_.size(); i-- > 0;) {
-    PgVerb& verb = *verbs_[i];
-    if (!verb.facts().rows().wishes().empty()) Drop(verb, verb.Fail(PgAway()));
-  }
 }
 
 bool PgBatches::Commit(bool may_be_empty) {
@@ -297,10 +306,12 @@ void PgBatches::Finish(BatchEnd end) {
         "this process's stream was ended by another one; it goes on under a new one");
     for (const auto& [verb, plan] : accepted_) Lose(*verb);
     LeaveStream();
+  } else if (end == BatchEnd::kAway && store_.is_connected()) {
+    const Error why = PgRefused();
+    for (const auto& [verb, plan] : accepted_) Refuse(*verb, why);
+    FinishNotes(std::unexpected(why));
   } else {
     for (const auto& [verb, plan] : accepted_) Lose(*verb);
-    // It was refused, and would be again.
-    if (end == BatchEnd::kAway && store_.is_connected()) FinishNotes(std::unexpected(PgAway()));
   }
   accepted_.clear();
   plans_.clear();
@@ -403,11 +414,26 @@ void PgBatches::Keep(const EventWrite& write, const Changes& changes) {
 void PgBatches::Lose(PgVerb& verb) {
   if (verb.abandoned()) return Drop(verb, {});
   if (++verb.rounds > kPgLossesMax && store_.is_connected()) {
-    Drop(verb, verb.Fail(Error(ErrorCode::kLedgerUnavailable,
-                               "other processes were first again and again", Delivery::kNotSent)));
-    return;
+    const Error why(ErrorCode::kLedgerUnavailable, "other processes were first again and again",
+                    Delivery::kNotSent);
+    return Refuse(verb, why);
   }
   Restart(verb);
+}
+
+// What became of a call of this process is not forgotten: nobody else would find out while this
+// one lives.
+void PgBatches::Refuse(PgVerb& verb, const Error& why) {
+  if (verb.abandoned()) return Drop(verb, {});
+  const auto* const record = dynamic_cast<const PgRecord*>(&verb);
+  const bool is_outcome = record != nullptr && own_.contains(record->operation());
+  const int doublings = std::min(verb.refusals - kPgRefusedAtOnce, kPgRefusedDoublings);
+  ++verb.refusals;
+  if (!is_outcome && verb.refusals > kPgLossesMax) return Drop(verb, verb.Fail(why));
+  ++verb.rounds;
+  Restart(verb);
+  if (is_outcome && doublings >= 0)
+    verb.due = local_.clock.Now() + kPgRefusedFirst * (1 << doublings);
 }
 
 void PgBatches::Drop(PgVerb& verb, Job job) {

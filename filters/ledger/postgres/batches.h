@@ -53,7 +53,6 @@ class PgBatches {
   void Restart(PgVerb& verb);
   bool Gather();
   void Begin();
-  void FailUnread();
   void GatherRound(Wishes& wishes);
   bool Consider(PgVerb& verb, Wishes& wishes);
   bool Accept(PgVerb& verb, Plan& plan, Wishes& wishes);
@@ -64,6 +63,7 @@ class PgBatches {
   void Keep(const PlannedRows& planned);
   void Keep(const EventWrite& write, const Changes& changes);
   void Lose(PgVerb& verb);
+  void Refuse(PgVerb& verb, const Error& why);
   void Drop(PgVerb& verb, Job job);
 
   // Operations that this process sends, as it wrote them last.

@@ -36,6 +36,7 @@ struct LocalFacts {
   std::int64_t accepted_ms = 0;
   // That clock has gone back since the row of this place was written, or may have.
   std::uint64_t went_back_place = 0;
+  PgFailure refusal{};  // by which the database did not write the last batch; empty: it did
   GroupPast past{};
   PgOwnWork work{};
   std::uint64_t stream = 0;  // of this process

@@ -317,7 +317,7 @@ SharedLedgerCounts PgLane::Counts() const {
 void PgLane::Publish() {
   const std::lock_guard lock(mutex_);
   counts_ = local_.shared;
-  counts_.is_up = !away_since_;
+  counts_.is_up = !away_since_ && local_.refusal.sqlstate.empty();
   stats_.last_id = store_.head();
   stats_.head = store_.chain();
   stats_.identity = store_.identity();

@@ -14,6 +14,20 @@
 namespace recourse {
 namespace {
 
+// Told once, however often it is tried again.
+BatchEnd Refused(const PgFailure& failure, PgFailure& told) {
+  if (told.sqlstate != failure.sqlstate || told.text != failure.text) {
+    Log(LogLevel::kError,
+        "the ledger's database refuses a batch; new writes are refused, and outcomes kept, until "
+        "it takes them",
+        {{"sqlstate", failure.sqlstate},
+         {"reason", failure.text},
+         {"do", "see whether it is read-only, full, or has taken a right of this role"}});
+  }
+  told = failure;
+  return BatchEnd::kAway;
+}
+
 constexpr PgStatement kInstall{
     "install", "UPDATE ledger SET install_id = $1::text WHERE install_id = '' RETURNING 1"};
 constexpr PgStatement kNewStream{"new_stream", "SELECT nextval('stream_number')"};
@@ -55,10 +69,6 @@ constexpr PgStatement kEndIdle{
 constexpr PgStatement kFind{
     "find_stream",
     "SELECT state, head, chain, place FROM stream WHERE stream = $1::bigint FOR UPDATE"};
-void LogRefusal(const PgFailure& failure) {
-  Log(LogLevel::kError, "the ledger's database refuses a batch",
-      {{"sqlstate", failure.sqlstate}, {"reason", failure.text}});
-}
 
 // Of kFind; nullopt: the stream is not listed.
 std::optional<StreamEnd> FoundEnd(const PgRows& found) {
@@ -213,10 +223,9 @@ BatchEnd PgStore::Rollback(const PgFailure& failure) {
   const bool is_race = failure.is_conflict() || failure.sqlstate == "23505";
   if (is_race) {
     ++local_.shared.retries[failure.sqlstate];
-  } else {
-    LogRefusal(failure);
+    return BatchEnd::kAgain;
   }
-  return is_race ? BatchEnd::kAgain : BatchEnd::kAway;
+  return Refused(failure, local_.refusal);
 }
 
 std::expected<void, BatchEnd> PgStore::Lock(std::vector<PlannedRows>& plans, std::uint64_t& place) {
@@ -352,8 +361,7 @@ std::optional<BatchEnd> PgStore::CommitAtOnce(std::vector<PlannedRows>& plans,
     ++local_.shared.retries[failure.sqlstate];
     return std::nullopt;
   }
-  LogRefusal(failure);
-  return BatchEnd::kAway;
+  return Refused(failure, local_.refusal);
 }
 
 BatchEnd PgStore::CommitLocked(std::vector<PlannedRows>& plans, const std::vector<NoteRow>& notes) {
@@ -423,6 +431,7 @@ void PgStore::Adopt(Built built) {
   local_.work.Apply(built.work);
   written_ = std::move(built.rows);
   written_place_ = built.place;
+  local_.refusal = {};
 }
 
 std::optional<BatchEnd> PgStore::Resolve() {

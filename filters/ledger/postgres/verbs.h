@@ -62,6 +62,7 @@ class PgVerb {
   MonoTime since{};  // it waits
   MonoTime due{};    // when it is decided, but for now
   int rounds = 0;    // so often it has lost
+  int refusals = 0;  // so often the database has refused what it writes: it then goes alone
 
  protected:
   virtual void Reset() = 0;
