@@ -201,7 +201,7 @@ std::unique_ptr<Ledger> OpenLedgerOrThrow(const Config& config, LedgerSecretFile
   Successor successor(config, clock);
   // A rehearsal is of this directory alone, whatever the policy names.
   const LedgerPlace place = rehearsal == nullptr ? PlaceOrThrow(config, policy) : LedgerPlace();
-  OpenOptions options{.place = place};
+  OpenOptions options{.place = place, .observes = policy.mode == Mode::kObserve};
   char host[HOST_NAME_MAX + 1] = {};
   if (::gethostname(host, sizeof host - 1) == 0) options.pod = host;
   options.embedded = {

@@ -190,13 +190,15 @@ std::expected<std::unique_ptr<Ledger>, std::string> TryOpenTestPostgres(
                             clock);
 }
 
-std::unique_ptr<Ledger> OpenTimedPostgres(const std::string& url, const Clock& clock) {
+std::unique_ptr<Ledger> OpenTimedPostgres(const std::string& url, const Clock& clock,
+                                          bool observes) {
   auto opened = OpenPostgresLedger({.store = {.connection = {.url = url},
                                               .group = "shop/checkout",
                                               .pod = "pod",
                                               .version = "test",
                                               .install_id = "install-1"},
-                                    .wait = std::chrono::minutes(1)},
+                                    .wait = std::chrono::minutes(1),
+                                    .observes = observes},
                                    clock);
   EXPECT_TRUE(opened) << (opened ? "" : opened.error());
   return opened ? std::move(*opened) : nullptr;

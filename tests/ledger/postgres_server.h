@@ -24,7 +24,8 @@ std::expected<std::unique_ptr<Ledger>, std::string> TryOpenTestPostgres(
     const std::string& url, const Clock& clock, std::shared_ptr<const LedgerKeys> keys,
     const std::string& install_id);
 // With the database's time. However busy the machine is, a call waits until it begins.
-std::unique_ptr<Ledger> OpenTimedPostgres(const std::string& url, const Clock& clock);
+std::unique_ptr<Ledger> OpenTimedPostgres(const std::string& url, const Clock& clock,
+                                          bool observes = false);
 
 // A connection that is nobody's; PQfinish ends it.
 PGconn* PlainConnection(const std::string& url);

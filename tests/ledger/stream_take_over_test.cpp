@@ -64,14 +64,15 @@ class StreamTakeOverTest : public testing::Test {
     pid_t pid = -1;
     Event sent;
   };
-  Child Start(const std::function<void(const Begun&)>& then, bool tells = false) {
+  Child Start(const std::function<void(const Begun&)>& then, bool tells = false,
+              const NewOperation& call = Call("k")) {
     int pipe[2];
     EXPECT_EQ(::pipe(pipe), 0);
     Child child;
     child.pid = ::fork();
     if (child.pid == 0) {
       const auto ledger = Open();
-      const Begun begun = Dispatch(*ledger, Call("k"));
+      const Begun begun = Dispatch(*ledger, NewOperation(call));
       const std::uint64_t ids[] = {begun.event.id, begun.event.operation};
       (void)!::write(pipe[1], ids, sizeof ids);
       then(begun);
@@ -130,6 +131,30 @@ TEST_F(StreamTakeOverTest, WhatADeadProcessWasSendingIsUnknownAndTheOthersWork) 
   EXPECT_TRUE(Becomes([&] { return Of(StreamOf(*now), "open") == 1; })) << "it is watched for it";
   const VerifyReport report = other->Verify();
   EXPECT_TRUE(report.ok) << report.problem;
+}
+
+// It would never settle or undo that, and keep it from those who do.
+TEST_F(StreamTakeOverTest, WhoObservesTakesOverWhatWasObservedAlone) {
+  NewOperation seen = Call("observed");
+  seen.event.verdict = ObserveVerdict::kFresh;
+  const Child observed = Start([](const Begun&) { ::raise(SIGKILL); }, false, seen);
+  const Child sent = Start([](const Begun&) { ::raise(SIGKILL); });
+  for (const Child& child : {observed, sent}) {
+    EXPECT_EQ(EndOf(child), SIGKILL);
+    Declare(StreamOf(child.sent));
+  }
+  const auto observer = OpenTimedPostgres(url_, clock_, true);
+  ASSERT_TRUE(Becomes([&] { return Of(StreamOf(observed.sent), "state") == 3; }));
+  EXPECT_EQ(Of(StreamOf(sent.sent), "state"), 2);
+  EXPECT_EQ(Number("count(*) FROM work WHERE kind = 1 AND owner = " +
+                   std::to_string(UnpackRowId(observer->Stats().first_id).stream)),
+            0);
+  const auto other = Open();
+  ASSERT_TRUE(Becomes([&] { return Of(StreamOf(sent.sent), "state") == 3; }));
+  EXPECT_EQ(Number("owner FROM work WHERE kind = 1 AND (stream, number) = (" +
+                   std::to_string(StreamOf(sent.sent)) + ", " +
+                   std::to_string(UnpackRowId(sent.sent.operation).number) + ")"),
+            static_cast<std::int64_t>(UnpackRowId(other->Stats().first_id).stream));
 }
 
 TEST_F(StreamTakeOverTest, OneThatIsStoppedTellsWhatItKnowsOnceItGoesOn) {

@@ -55,6 +55,7 @@ Opened OpenShared(const LedgerUrl& url, const OpenOptions& options, const Clock&
   }
   shared.keeper = std::make_shared<PgKeeperThread>(
       PgKeeper::Of{shared.store.connection, shared.store.group, shared.keys, clock, &clock});
+  shared.observes = options.observes;
   return OpenPostgresLedger(std::move(shared), clock);
 }
 

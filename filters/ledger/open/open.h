@@ -20,6 +20,7 @@ struct OpenOptions {
   LmdbLedgerOptions embedded{};  // its directory is the url's; `secrets` holds for every store
   LedgerPlace place{};           // of a shared one, beside its url
   std::string pod{};             // for people who look at a shared one
+  bool observes = false;         // the process; it takes no other's work in a shared one
   // Stands between a ledger and its rows, from the first one on; not of a shared one.
   std::function<std::unique_ptr<EventLog>(std::unique_ptr<EventLog>)> log{};
 };

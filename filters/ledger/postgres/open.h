@@ -27,6 +27,7 @@ struct PgLedgerOptions {
   // as an answer that is too large. What became of the call is not.
   std::size_t kept_bytes_max = 64U << 20;
   std::shared_ptr<PgRuleTaker> keeper{};  // null: nothing is ever removed
+  bool observes = false;  // it sends nothing of its own, and so takes over what was observed alone
 };
 
 // Fails with one line for people that says what is wrong and what to do. `clock` outlives it.

@@ -151,7 +151,8 @@ PostgresLedger::PostgresLedger(PgLedgerOptions options, const Clock& clock)
                         .behind = [this] { lane_.Beat(); },
                         .has_said_taking = [this] { return lane_.has_said_taking(); },
                         .note = [this](const OperatorOrder& order) { return RecordOrder(order); },
-                        .pod = options_.store.pod},
+                        .pod = options_.store.pod,
+                        .observes = options_.observes},
               .own = [this] { return lane_.stream(); },
               .taking = [this](bool is_taking) { lane_.SetTaking(is_taking); },
               .took =

@@ -19,16 +19,26 @@ namespace {
 
 // How many live; beside it each that has something open, or was declared dead, and where the asking
 // one's ends.
-constexpr PgStatement kStreamsOfGroup{
-    "streams",
-    "SELECT n.live, s.stream, s.state::bigint, coalesce(s.taken_by, 0),"
-    " coalesce(t.state, 3)::bigint,"
-    " o.head, s.beat, o.chain"
-    " FROM (SELECT count(*) AS live FROM stream WHERE grp = $1::text AND state = 1"
-    "  AND at > now() - interval '3 minutes') AS n"
-    " LEFT JOIN stream o ON o.stream = $2::bigint"
-    " LEFT JOIN stream s ON s.grp = $1::text AND s.state < 3 AND (s.state = 2 OR s.open > 0)"
-    " LEFT JOIN stream t ON t.stream = s.taken_by"};
+#define PG_STREAMS                                                                \
+  "SELECT n.live, s.stream, s.state::bigint, coalesce(s.taken_by, 0),"            \
+  " coalesce(t.state, 3)::bigint,"                                                \
+  " o.head, s.beat, o.chain"                                                      \
+  " FROM (SELECT count(*) AS live FROM stream WHERE grp = $1::text AND state = 1" \
+  "  AND at > now() - interval '3 minutes') AS n"                                 \
+  " LEFT JOIN stream o ON o.stream = $2::bigint"                                  \
+  " LEFT JOIN stream s ON s.grp = $1::text AND s.state < 3 AND (s.state = 2 OR s.open > 0)"
+#define PG_TAKERS " LEFT JOIN stream t ON t.stream = s.taken_by"
+constexpr PgStatement kStreamsOfGroup{"streams", PG_STREAMS PG_TAKERS};
+// Who observes settles, undoes and sends nothing: what waits for that is not his to keep from those
+// who do. Bit 16 of an event's flags says that it was observed.
+constexpr PgStatement kObservedStreams{
+    "observed_streams", PG_STREAMS
+    " AND NOT EXISTS (SELECT 1 FROM work w WHERE w.owner = s.stream AND w.kind < 4)"
+    " AND NOT EXISTS (SELECT 1 FROM event e WHERE e.stream = s.stream AND e.number >= s.low"
+    "  AND e.number <= s.head AND e.won AND e.phase = 5 AND get_byte(e.bytes, 88) & 16 = "
+    "0)" PG_TAKERS};
+#undef PG_STREAMS
+#undef PG_TAKERS
 constexpr PgStatement kBeats{
     "beats",
     "SELECT stream, beat, open FROM stream WHERE stream = ANY($1::bigint[]) AND state = 1"};
@@ -106,9 +116,9 @@ Result<PgRows> PgStreamTable::Ask(const PgStatement& statement, const PgArgument
 
 Result<StreamTable::Listed> PgStreamTable::List() {
   const Parts::LastRow own = parts_.acknowledged ? parts_.acknowledged() : Parts::LastRow();
-  const auto rows =
-      Ask(kStreamsOfGroup, PgArguments().Bytes(parts_.group).Int(UnpackRowId(own.id).stream),
-          std::ranges::any_of(listed_, IsUnchanged));
+  const auto rows = Ask(parts_.observes ? kObservedStreams : kStreamsOfGroup,
+                        PgArguments().Bytes(parts_.group).Int(UnpackRowId(own.id).stream),
+                        std::ranges::any_of(listed_, IsUnchanged));
   if (!rows) return std::unexpected(rows.error());
   Listed listed;
   for (int row = 0; row < rows->size(); ++row) {

@@ -47,7 +47,8 @@ class PgStreamTable final : public StreamTable {
     std::function<bool()> has_said_taking{};  // unset: as if it had
     // Unset, or makes it durable under the stream of this process.
     std::function<Result<void>(const OperatorOrder&)> note{};
-    std::string pod{};  // of this process
+    std::string pod{};      // of this process
+    bool observes = false;  // it takes over what was observed alone
   };
   explicit PgStreamTable(Parts parts) : parts_(std::move(parts)) {}
 
