@@ -48,6 +48,12 @@ std::string ObjectionToSettling(const HumanWord& word, const Event& last) {
   if (last.phase == Phase::kDispatching) {
     return who + " is being sent: wait for its answer, or for its timeout";
   }
+  if (last.phase == Phase::kClaimed) {
+    const std::string number = PrintRowId(last.operation);
+    return who + " waits for approval and was not sent: decide it, recourse approvals approve " +
+           number + " or recourse approvals reject " + number;
+  }
+  if (last.phase == Phase::kApproved) return who + " was approved and is to be sent: wait for that";
   return "the outcome of " + who + " is known: it is " + std::string(NameOf(last.phase));
 }
 

@@ -127,6 +127,16 @@ TEST_F(HumanWordTest, OnlyWhatIsUnknownCanBeSettled) {
   }
 }
 
+TEST_F(HumanWordTest, OfACallThatWaitsForAHumanItSaysWhichCommandDecidesIt) {
+  last_.phase = Phase::kClaimed;
+  EXPECT_EQ(ObjectionToSettling(Absent(), last_),
+            "operation 7 waits for approval and was not sent: decide it, recourse approvals "
+            "approve 7 or recourse approvals reject 7");
+  last_.phase = Phase::kApproved;
+  EXPECT_EQ(ObjectionToSettling(Absent(), last_),
+            "operation 7 was approved and is to be sent: wait for that");
+}
+
 TEST_F(HumanWordTest, WhatWasProvedAbsentMayHaveHappenedAllTheSame) {
   last_.phase = Phase::kProvenAbsent;
   HumanWord word = Happened("o7");
