@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "filters/ledger/lmdb/backup_file.h"
+#include "filters/ledger/model/missing_key.h"
 #include "filters/ledger/model/row_id.h"
 #include "proxy/admin/access/admin_paths.h"
 #include "proxy/admin/views/event_view.h"
@@ -438,6 +439,7 @@ int VerifyLedger(const ApiClient& client, std::ostream& out, std::ostream& err) 
   const auto report = ParseJson(*text);
   if (!report) return Fail(err, kNotUnderstood);
   const bool ok = Printable(*report, "ok") == "true";
+  const bool lacks_key = !ok && Printable(*report, "check") == kMissingKeyCheck;
   if (client.json) {
     out << *text << "\n";
   } else if (ok) {
@@ -448,8 +450,10 @@ int VerifyLedger(const ApiClient& client, std::ostream& out, std::ostream& err) 
           << " were removed by retention; chain base " << base << "\n";
     }
   } else {
-    out << "BROKEN: " << Printable(*report, "problem") << "\n";
+    out << (lacks_key ? "NOT WHOLLY CHECKED: " : "BROKEN: ") << Printable(*report, "problem")
+        << "\n";
   }
+  if (lacks_key) return Fail(err, kMissingKeyHelp);
   return ok ? kExitOk : kExitLedger;
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "filters/ledger/model/missing_key.h"
 #include "filters/ledger/model/row_id.h"
 #include "filters/ledger/open/shared_audit.h"
 #include "filters/ledger/open/shared_import.h"
@@ -21,6 +22,7 @@
 #include "proxy/base/crypto/aead.h"
 #include "proxy/base/json/json_object.h"
 #include "proxy/base/limits.h"
+#include "proxy/base/log/terminal_text.h"
 #include "proxy/base/random.h"
 #include "proxy/cli/api_call.h"
 #include "proxy/cli/row_export.h"
@@ -81,7 +83,8 @@ Audit OpenAudit(const SharedLedgerArguments& args, std::ostream& err) {
 void PrintReport(const SharedStream& stream, const VerifyReport& report, std::ostream& out) {
   const std::string of = fmt::format("stream {} ({}, {})", stream.stream, stream.group, stream.pod);
   if (!report.ok) {
-    out << "BROKEN: " << of << ": " << report.problem << "\n";
+    out << (report.check == kMissingKeyCheck ? "NOT WHOLLY CHECKED: " : "BROKEN: ") << of << ": "
+        << TerminalText(report.problem) << "\n";
     return;
   }
   out << "ok: " << of << ": " << report.rows << " rows, chain head " << report.head << "\n";
@@ -177,12 +180,13 @@ int VerifySharedLedger(const SharedLedgerArguments& args, bool as_json, std::ost
                        std::ostream& err) {
   const auto audit = OpenAudit(args, err);
   if (!audit) return audit.error();
-  bool ok = true;
+  bool ok = true, is_broken = false;
   std::uint64_t rows = 0;
   std::vector<Checked> all;
   for (const SharedStream& stream : (*audit)->streams()) {
     const VerifyReport& report = all.emplace_back(stream, (*audit)->Verify(stream)).report;
     ok = ok && report.ok;
+    is_broken = is_broken || (!report.ok && report.check != kMissingKeyCheck);
     rows += report.rows;
     if (!as_json) PrintReport(stream, report, out);
   }
@@ -190,6 +194,7 @@ int VerifySharedLedger(const SharedLedgerArguments& args, bool as_json, std::ost
   if (!problem) return FailLedger(err, problem.error());
   const auto gaps = (*audit)->Gaps();
   if (!gaps) return FailLedger(err, gaps.error());
+  is_broken = is_broken || !problem->empty();
   ok = ok && problem->empty();
   if (as_json) {
     out << JsonOf(all, ok, rows, *problem, *gaps) << "\n";
@@ -202,7 +207,8 @@ int VerifySharedLedger(const SharedLedgerArguments& args, bool as_json, std::ost
     out << "note: no stream " << gap << " is listed, though its number was given away: its process"
         << " never began, or all of it was removed\n";
   }
-  return ok ? kExitOk : kExitLedger;
+  if (is_broken) return kExitLedger;
+  return ok ? kExitOk : Fail(err, "give a --ledger-key-file that has the lines of all these keys");
 }
 
 int ImportIntoSharedLedger(const SharedLedgerArguments& args, const std::string& directory,

@@ -4,10 +4,15 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "filters/ledger/ledger.h"
 #include "filters/ledger/lmdb/lmdb_ledger.h"
+#include "filters/ledger/memory/memory_event_log.h"
 #include "filters/ledger/postgres/upkeep/audit.h"
+#include "filters/ledger/queries/log_queries.h"
+#include "filters/ledger/rows/row_codec.h"
+#include "filters/ledger/rows/row_encryption.h"
 #include "tests/ledger/ledger_stores.h"
 #include "tests/ledger/ledger_test_support.h"
 #include "tests/support/seeded_random.h"
@@ -194,9 +199,81 @@ TEST_P(SealedLedgerTest, VerifyNamesTheRowAndTheKeyThatIsMissing) {
   EXPECT_EQ(report.check, "key");
   EXPECT_EQ(report.bad_row, event.id);
   EXPECT_THAT(report.problem, HasSubstr("sealed with key 'k1'"));
+  EXPECT_THAT(report.problem, HasSubstr("in 2 rows was not checked"));
   const auto shown = ledger->Find(event.id);
   ASSERT_TRUE(shown && *shown);
   EXPECT_THAT((*shown)->detail, HasSubstr("sealed with key 'k1'"));
+}
+
+// It may be another process's, with keys of its own.
+TEST_P(SealedLedgerTest, WhatWaitsForAHumanIsListedWithoutItsKeyAndNeverDecided) {
+  NewOperation call = Call("a");
+  call.event.request = RenderedRequest{"POST", "/orders", {}, "sealed"};
+  call.approval = {
+      .needed = 1, .by = {"team"}, .expires = Millis(60'000), .policy = DigestOf("p"), .why = ""};
+  ASSERT_EQ(Open(k1), "");
+  const Event asked = Begin(call).event;
+  ASSERT_EQ(Open(k2), "");
+  const auto claims = Await(ledger->Claims(0, 100, executor), executor);
+  ASSERT_TRUE(claims && claims->size() == 1);
+  const Event& listed = claims->front().event;
+  EXPECT_TRUE(listed.is_locked && !listed.approval && !listed.request);
+  EXPECT_EQ(listed.operation, asked.operation);
+  EXPECT_EQ(listed.phase, Phase::kClaimed);
+  EXPECT_EQ(listed.tool, asked.tool);
+  EXPECT_THAT(listed.detail, HasSubstr("key 'k1'"));
+  for (const auto kind : {ApprovalOrder::Kind::kApprove, ApprovalOrder::Kind::kReject,
+                          ApprovalOrder::Kind::kExpire}) {
+    const auto decided =
+        Await(ledger->Decide({.kind = kind, .operation = asked.operation, .by = {"ann", {"team"}}},
+                             executor),
+              executor);
+    ASSERT_FALSE(decided);
+    EXPECT_THAT(decided.error().detail(), HasSubstr("not among the ledger's keys"));
+  }
+}
+
+// Whatever is missing, and wherever, the chain is followed to its end.
+TEST(RowsWithoutTheirKey, HideNothingThatIsWrongBehindThem) {
+  SeededRandom random{3};
+  const auto sealed = [&](std::string_view id) {
+    return RowEncryptor(
+        std::make_shared<LedgerKeys>(*KeyRing::Parse(NewKeyLine(id, random)), random));
+  };
+  RowEncryptor first = sealed("k1"), other = sealed("k3");
+  const auto rows = [&](bool is_broken) {
+    std::vector<std::string> made;
+    Digest before{};
+    for (std::uint64_t seq = 1; seq <= 4; ++seq) {
+      Event event = Call("a").event;
+      event.id = event.operation = seq;
+      event.epoch = 1;
+      event.phase = Phase::kDispatching;
+      AppendEventRow(made.emplace_back(), event, before, seq % 2 == 1 ? &first : &other);
+      if (!is_broken || seq != 3) before = RowHash(made.back());
+    }
+    return made;
+  };
+  for (const bool is_broken : {false, true}) {
+    MemoryEventLog log;
+    RowBatch batch;
+    batch.first_seq = 1;
+    const auto made = rows(is_broken);
+    for (const std::string& row : made) {
+      batch.bytes += row;
+      batch.ends.push_back(batch.bytes.size());
+    }
+    ASSERT_TRUE(log.Append(batch));
+    const VerifyReport report = VerifyLog(log, nullptr, made.size(), RowHash(made.back()));
+    EXPECT_FALSE(report.ok);
+    EXPECT_EQ(report.check, is_broken ? "chain" : "key");
+    EXPECT_EQ(report.bad_row, is_broken ? 4U : 1U);
+    EXPECT_EQ(report.rows, is_broken ? 3U : 4U);
+    if (is_broken) continue;
+    EXPECT_THAT(report.problem, HasSubstr("sealed with keys 'k1' (check "));
+    EXPECT_THAT(report.problem, HasSubstr("'k3' (check "));
+    EXPECT_THAT(report.problem, HasSubstr("in 4 rows was not checked"));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Stores, SealedLedgerTest, testing::Values(Store::kLmdb, Store::kPostgres),

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "filters/ledger/model/missing_key.h"
 #include "filters/ledger/model/row_id.h"
 #include "proxy/base/limits.h"
 
@@ -121,7 +122,7 @@ class PageBuilder {
   bool is_damaged_ = false;
 };
 
-// Follows the hash chain while rows go by, and opens every seal.
+// Follows the hash chain while rows go by, and opens every seal that it has the key of.
 class RowChecker {
  public:
   // Without `opens_seals` the chain alone is followed, for which no key is needed.
@@ -136,6 +137,8 @@ class RowChecker {
     hash_ = base.prev_hash;
     check_ = {};
     reason_ = {};
+    locked_row_ = locked_rows_ = 0;
+    missing_.clear();
   }
 
   bool Take(std::uint64_t seq, std::string_view bytes) {
@@ -161,16 +164,35 @@ class RowChecker {
   bool has_failed() const { return !check_.empty(); }
   std::string_view check() const { return check_; }
   const std::string& reason() const { return reason_; }
+  // The first row whose key is missing; 0: there is none.
+  std::uint64_t locked_row() const { return locked_row_; }
+  // For people.
+  std::string WhatIsMissing() const {
+    const bool is_one = missing_.size() == 1;
+    return fmt::format(
+        "what is sealed with {} {} in {} {} was not checked, as {} not among the ledger's keys; "
+        "the chain and all checksums are right",
+        is_one ? "key" : "keys", fmt::join(missing_, ", "), locked_rows_,
+        locked_rows_ == 1 ? "row" : "rows", is_one ? "it is" : "they are");
+  }
 
  private:
   bool TakePayload(const RowView& row) {
     if (row.head.kind != RowKind::kEvent || !opens_seals_) return true;
     const auto decoded = DecodeEvent(row, AnswerPart::kLoad, opener_, event_);
-    if (decoded && event_.is_locked) return Fail("key", event_.detail);
+    if (decoded && event_.is_locked) NoteLocked(row);
     if (decoded) return true;
     return decoded.error() == PayloadFault::kSeal
                ? Fail("seal", "what is sealed in it was changed, or comes from another row")
                : Fail("payload", "payload cannot be read");
+  }
+
+  // Everything else of it is checked, and so are the rows behind it.
+  void NoteLocked(const RowView& row) {
+    if (locked_row_ == 0) locked_row_ = row.head.seq;
+    ++locked_rows_;
+    const auto key = SealedWith(row);
+    if (key && missing_.size() < limits::kLedgerKeysMax) missing_.insert(ToText(*key));
   }
 
   const bool opens_seals_;
@@ -181,6 +203,8 @@ class RowChecker {
   Digest hash_{};
   std::string_view check_;
   std::string reason_;
+  std::uint64_t locked_row_ = 0, locked_rows_ = 0;
+  std::set<std::string> missing_;  // keys
 };
 
 VerifyReport Check(EventLog& log, RowChecker& checker, std::uint64_t last_id, const Digest* head) {
@@ -209,6 +233,11 @@ VerifyReport Check(EventLog& log, RowChecker& checker, std::uint64_t last_id, co
   if (!checker.has_failed() && has_head && head != nullptr && checker.hash() != *head) {
     report.bad_row = last_id;
     checker.Fail("head", "its hash is not the one this process wrote");
+  }
+  // Of all that was found it says the least.
+  if (!checker.has_failed() && checker.locked_row() != 0) {
+    report.bad_row = checker.locked_row();
+    checker.Fail(kMissingKeyCheck, checker.WhatIsMissing());
   }
   report.ok = !checker.has_failed();
   if (report.ok) {

@@ -21,6 +21,7 @@ Result<std::optional<Event>> FindEvent(EventLog& log, const SharedKeys& keys, st
 FlowMoved MovedOf(const RowHead& head, FlowState state);
 
 // Reads the rows up to `last_id`, opens what is sealed and compares the last hash with `head`.
+// Where keys are missing the rest is checked all the same.
 VerifyReport VerifyLog(EventLog& log, const SharedKeys& keys, std::uint64_t last_id,
                        const Digest& head);
 
