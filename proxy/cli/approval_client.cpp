@@ -12,6 +12,7 @@
 #include <sstream>
 #include <utility>
 
+#include "filters/ledger/model/missing_key.h"
 #include "proxy/admin/access/admin_paths.h"
 #include "proxy/admin/access/operator.h"
 #include "proxy/base/json/json_object.h"
@@ -38,8 +39,17 @@ std::string Names(const Json& approval) {
   return out;
 }
 
+bool IsSealed(const Json& approval) { return Printable(approval, "sealed") == "true"; }
+
+// Nobody knows without the key.
 std::string Progress(const Json& approval) {
+  if (IsSealed(approval)) return {};
   return Printable(approval, "approvals") + "/" + Printable(approval, "needs");
+}
+
+std::string Summary(const Json& approval) {
+  if (!IsSealed(approval)) return Printable(approval, "summary");
+  return "asked " + Printable(approval, "asked") + "; " + Printable(approval, "detail");
 }
 
 constexpr Column kApprovalColumns[] = {
@@ -59,7 +69,7 @@ void AddApprovalRow(PodTable& table, const Json& approval) {
                        Printable(approval, "status"), Printable(approval, "tool"),
                        Printable(approval, "method") + " " + Printable(approval, "path"),
                        Printable(approval, "caller"), Progress(approval), Names(approval),
-                       Printable(approval, "summary")});
+                       Summary(approval)});
 }
 
 void PrintBody(std::ostream& out, const Json& request) {
@@ -225,6 +235,10 @@ int ListApprovals(const ApiClient& client, const ApprovalQuery& query, std::ostr
   for (const Json& approval : approvals->items) AddApprovalRow(table, approval);
   table.Flush();
   if (!table.is_begun()) out << "none\n";
+  if (std::ranges::any_of(approvals->items, IsSealed)) {
+    out << "what is sealed with a key that this process lacks is not shown or decided here: "
+        << kMissingKeyHelp << "\n";
+  }
   if (!Printable(*page, "next").empty()) out << "there are more; raise --limit\n";
   return kExitOk;
 }

@@ -53,6 +53,7 @@ NOT_WRITTEN = {
         "refused")},
     **{f"{of} body_base64": TEXT for of in
        ("Approval.original", "ApprovalRequest", "KeptMessage", "UndoRequest")},
+    "ApprovalLine sealed": "every key is there",
     "EventLine request_left_out": "every request here is kept",
     "EventLine task_request": "no backend here has tasks",
     "FlowStep changed_since": "no undo here is held back",

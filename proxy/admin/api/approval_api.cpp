@@ -10,6 +10,7 @@
 #include "filters/approval/approved_call.h"
 #include "filters/approval/call_summary.h"
 #include "filters/key/operation_request.h"
+#include "filters/ledger/model/missing_key.h"
 #include "filters/ledger/model/row_id.h"
 #include "proxy/admin/access/admin_paths.h"
 #include "proxy/admin/access/own_call.h"
@@ -28,6 +29,13 @@ HttpResponse NoSuch(std::uint64_t operation) {
   return Problem(
       404, "No such approval",
       fmt::format("no operation {} that needed an approval is kept", PrintRowId(operation)));
+}
+
+// Nobody shows or decides what cannot be read. It may be there, and another process may read it.
+HttpResponse Sealed(const Event& event) {
+  return Problem(503, "Sealed with a key that is missing here",
+                 fmt::format("operation {}: {}; {}", PrintRowId(event.operation), event.detail,
+                             kMissingKeyHelp));
 }
 
 // Puts what the body says into the order. Its error is a line for people.
@@ -142,11 +150,12 @@ HttpResponse ApprovalApi::List(std::string_view query) {
     }
   }
   const auto is_asked_for = [&](const Event& event) {
-    if (!event.approval || (tool && event.tool != *tool)) return false;
+    if (tool && event.tool != *tool) return false;
     if (is_of && !is_of(event.id)) return false;
+    if (caller && event.caller != *caller) return false;
+    if (!event.approval) return event.is_locked;  // of any group, as far as is known
     const auto& by = event.approval->by;
-    return (!caller || event.caller == *caller) &&
-           (!group || std::find(by.begin(), by.end(), *group) != by.end());
+    return !group || std::find(by.begin(), by.end(), *group) != by.end();
   };
   approval_page_members::Shown shown;
   for (bool more = true; more && shown.next == 0;) {
@@ -160,9 +169,10 @@ HttpResponse ApprovalApi::List(std::string_view query) {
       }
       after = claim.event.operation;
       if (!is_asked_for(claim.event)) continue;
-      const auto policy = parts_.policy(claim.event.approval->policy);
-      AppendApprovalLine(shown.lines.emplace_back(), claim.event, SummaryOf(claim.event, policy),
-                         pods_);
+      const ApprovalFacts* const facts = claim.event.approval ? &*claim.event.approval : nullptr;
+      const std::string summary =
+          facts ? SummaryOf(claim.event, parts_.policy(facts->policy)) : std::string();
+      AppendApprovalLine(shown.lines.emplace_back(), claim.event, summary, pods_);
     }
   }
   return JsonAnswer(ObjectText(
@@ -176,6 +186,7 @@ std::expected<Event, HttpResponse> ApprovalApi::Find(std::uint64_t operation) {
     if (!found) return std::unexpected(NoLedger(found.error().detail()));
     return std::unexpected(NoSuch(operation));
   }
+  if (event->is_locked) return std::unexpected(Sealed(*event));
   if (!event->approval) return std::unexpected(NoSuch(operation));
   return std::move(*event);
 }

@@ -25,6 +25,7 @@ function tick(root) {
 }
 
 function countdown(approval) {
+  if (approval.sealed) return null;  // nobody knows
   const at = Date.parse(approval.expires);
   return h("span", { class: "countdown", "data-expires": at, title: `Until ${approval.expires}; ` +
     "then the answer is no" }, countdownText(at - Date.now()));
@@ -91,6 +92,8 @@ function inboxRow(approval) {
       approval.needs > 1 && h("span", { class: "muted small" },
         `${approval.approvals} of ${approval.needs} approved`),
       countdown(approval)),
+    approval.sealed && h("p", { class: "reason" }, "It is not shown or decided here: ",
+      foreign(approval.detail)),
     approval.summary && h("p", { class: "summary" }, foreign(approval.summary)),
     h("p", { class: "mono small" }, foreign(`${approval.method} ${approval.path}`)),
     h("p", { class: "muted small" }, "asked by ", foreign(approval.caller), " at ",

@@ -1,5 +1,10 @@
 #include "proxy/admin/views/approval_view.h"
 
+#include <functional>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
 #include "filters/ledger/model/row_id.h"
 #include "policy/template/template.h"
 #include "proxy/admin/views/body_diff.h"
@@ -13,7 +18,7 @@ namespace {
 namespace approval_members {
 
 using member::Body, member::CodedBody, member::Hash, member::Id, member::Named, member::Number,
-    member::Objects, member::Text, member::Texts, member::Time;
+    member::Objects, member::Raw, member::Text, member::Texts, member::Time;
 
 constexpr std::string_view kNotShown = "(hidden)";
 
@@ -24,10 +29,15 @@ struct Shown {
 };
 template <auto kGet>
 constexpr auto kOf = [](const Shown& of) -> decltype(auto) { return std::invoke(kGet, of.event); };
+// Without the key of its row nobody knows.
 template <auto kGet>
-constexpr auto kAsked =
-    [](const Shown& of) -> decltype(auto) { return std::invoke(kGet, *of.event.approval); };
+constexpr auto kAsked = [](const Shown& of) {
+  using Value = std::remove_cvref_t<std::invoke_result_t<decltype(kGet), const ApprovalFacts&>>;
+  return of.event.approval ? std::optional<Value>(std::invoke(kGet, *of.event.approval))
+                           : std::nullopt;
+};
 
+// These are there even then.
 constexpr JsonMember<Shown> kFacts[] = {
     Id<kOf<&Event::operation>>("operation"),
     Id<kOf<&Event::id>>("event", "Its newest row"),
@@ -48,18 +58,28 @@ constexpr JsonMember<Shown> kFacts[] = {
     Text<kOf<&Event::policy_version>>("policy_version"),
     Text<[](const Shown& of) { return of.summary; }>("summary",
                                                      "What tells it apart; empty once decided"),
-    Text<kAsked<&ApprovalFacts::why>>("why"),
-    Number<kAsked<&ApprovalFacts::needed>>("needs", "How many approvals it takes"),
-    Number<kAsked<CountApprovals>>("approvals", "How many it has"),
-    Texts<kAsked<&ApprovalFacts::by>>("by", "Names and groups that may decide"),
-    Time<kAsked<&ApprovalFacts::asked_ms>>("asked"),
     Time<[](const Shown& of) {
-      return of.event.approval->asked_ms + of.event.approval->expires_ms;
-    }>("expires"),
-    Hash<kAsked<&ApprovalFacts::digest>>(
-        "digest", "Of the request as it would be sent; an approval names it"),
+      return of.event.approval ? of.event.approval->asked_ms : of.event.wall_ms;
+    }>("asked", "Of one that is `sealed`: when its newest row was written"),
+};
+constexpr JsonMember<Shown> kSealedFacts[] = {
+    Text<kAsked<&ApprovalFacts::why>>("why").MayLack(),
+    Number<kAsked<&ApprovalFacts::needed>>("needs", "How many approvals it takes").MayLack(),
+    Number<kAsked<CountApprovals>>("approvals", "How many it has").MayLack(),
+    Texts<kAsked<&ApprovalFacts::by>>("by", "Names and groups that may decide").MayLack(),
+    Time<kAsked<[](const ApprovalFacts& of) { return of.asked_ms + of.expires_ms; }>>("expires")
+        .MayLack(),
+    Hash<kAsked<&ApprovalFacts::digest>>("digest",
+                                         "Of the request as it would be sent; an approval names it")
+        .MayLack(),
 };
 constexpr JsonMember<Shown> kLine[] = {
+    Raw<[](const Shown& of) {
+      return of.event.approval ? std::nullopt : std::optional<std::string_view>("true");
+    }>("sealed", R"({"const": true})",
+       "This process lacks the key that `detail` names: `path` and `summary` are empty, and what "
+       "else only a key opens is left out")
+        .MayLack(),
     Number<[](const Shown& of) {
       return of.event.request ? std::optional(of.event.request->body.size()) : std::nullopt;
     }>("body_bytes")
@@ -79,7 +99,7 @@ constexpr JsonMember<RenderedRequest> kRequest[] = {
     member::Fields<&RenderedRequest::headers, [](const RenderedRequest&) { return kNotShown; }>(),
 };
 constexpr JsonMember<std::string> kEdited[] = {
-    member::Raw<[](const std::string&) { return "true"; }>("edited", R"({"const": true})"),
+    Raw<[](const std::string&) { return "true"; }>("edited", R"({"const": true})"),
 };
 constexpr JsonMember<BodyChange> kChange[] = {
     Text<&BodyChange::at>("at"),
@@ -150,6 +170,7 @@ void AppendApprovalLine(std::string& out, const Event& event, std::string_view s
   const approval_members::Shown shown{event, summary};
   WriteMembers(json, approval_members::kFacts, shown);
   pods.Write(json, event.id);
+  WriteMembers(json, approval_members::kSealedFacts, shown);
   WriteMembers(json, approval_members::kLine, shown);
 }
 
@@ -158,18 +179,25 @@ std::string ApprovalJson(const Event& event, std::string_view summary,
                          const std::vector<std::string>& credentials,
                          const std::vector<Event>& earlier, PodNames& pods) {
   return ObjectText([&](JsonObject& json) {
-    WriteMembers(json, approval_members::kFacts, {event, summary});
+    const approval_members::Shown shown{event, summary};
+    WriteMembers(json, approval_members::kFacts, shown);
     pods.Write(json, event.id);
+    WriteMembers(json, approval_members::kSealedFacts, shown);
     WriteMembers(json, approval_members::kWhole,
                  {event, request, original_body, credentials, earlier});
   });
 }
 
 std::vector<JsonShape> ApprovalShapes() {
+  // What is shown whole was opened.
+  std::vector<MemberDoc> whole = DocsOf(approval_members::kSealedFacts);
+  for (MemberDoc& member : whole) member.may_lack = false;
+  for (const MemberDoc& member : DocsOf(approval_members::kWhole)) whole.push_back(member);
   return {
       {"ApprovalFacts", "", DocsOf(approval_members::kFacts, kPodMembers), "", /*is_base=*/true},
-      {"ApprovalLine", "", DocsOf(approval_members::kLine), "ApprovalFacts"},
-      {"Approval", "", DocsOf(approval_members::kWhole), "ApprovalFacts"},
+      {"ApprovalLine", "", DocsOf(approval_members::kSealedFacts, approval_members::kLine),
+       "ApprovalFacts"},
+      {"Approval", "", std::move(whole), "ApprovalFacts"},
       {"ApprovalRequest", "", DocsOf(approval_members::kRequest, approval_members::kWholeBody)},
   };
 }
