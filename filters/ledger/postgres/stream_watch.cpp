@@ -265,7 +265,7 @@ Result<void> PgStreamTable::TellEnd(std::uint64_t stream, std::size_t waiting) {
   return parts_.note({.what = std::string(kTakeoverOrder),
                       .who = parts_.pod,
                       .reason = fmt::format(
-                          "stream {} of {} is dead: its last row is {} with hash {}; {} calls of "
+                          "stream {} of {} is over: its last row is {} with hash {}; {} calls of "
                           "it became unknown, {} that wait go on here",
                           stream, left->Bytes(0, 0), PrintRowId(last), ToHex(chain),
                           std::exchange(unknown_[stream], 0), waiting),

@@ -27,7 +27,7 @@ constexpr PgStatement kAuditRows{
     " coalesce(o.cause, 0), coalesce(o.attempt, 0), coalesce(o.generation, 0)"
     " FROM event e JOIN stream s USING (stream)"
     " LEFT JOIN event p ON p.stream = e.prev_stream AND p.number = e.prev_number"
-    " LEFT JOIN operation o ON o.key = e.key AND o.op_stream = e.op_stream"
+    " LEFT JOIN operation o ON o.grp = e.grp AND o.key = e.key AND o.op_stream = e.op_stream"
     " AND o.op_number = e.op_number AND o.flags & 14 = 0"
     " WHERE e.stream = $1::bigint AND e.number >= $2::bigint ORDER BY e.number LIMIT $3::bigint"};
 constexpr std::size_t kAuditScanRows = 256;
