@@ -47,7 +47,7 @@ std::string Progress(const Json& approval) {
   return Printable(approval, "approvals") + "/" + Printable(approval, "needs");
 }
 
-std::string Summary(const Json& approval) {
+std::string ApprovalSummary(const Json& approval) {
   if (!IsSealed(approval)) return Printable(approval, "summary");
   return "asked " + Printable(approval, "asked") + "; " + Printable(approval, "detail");
 }
@@ -69,7 +69,7 @@ void AddApprovalRow(PodTable& table, const Json& approval) {
                        Printable(approval, "status"), Printable(approval, "tool"),
                        Printable(approval, "method") + " " + Printable(approval, "path"),
                        Printable(approval, "caller"), Progress(approval), Names(approval),
-                       Summary(approval)});
+                       ApprovalSummary(approval)});
 }
 
 void PrintBody(std::ostream& out, const Json& request) {

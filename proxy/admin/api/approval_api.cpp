@@ -32,7 +32,7 @@ HttpResponse NoSuch(std::uint64_t operation) {
 }
 
 // Nobody shows or decides what cannot be read. It may be there, and another process may read it.
-HttpResponse Sealed(const Event& event) {
+HttpResponse SealedAnswer(const Event& event) {
   return Problem(503, "Sealed with a key that is missing here",
                  fmt::format("operation {}: {}; {}", PrintRowId(event.operation), event.detail,
                              kMissingKeyHelp));
@@ -186,7 +186,7 @@ std::expected<Event, HttpResponse> ApprovalApi::Find(std::uint64_t operation) {
     if (!found) return std::unexpected(NoLedger(found.error().detail()));
     return std::unexpected(NoSuch(operation));
   }
-  if (event->is_locked) return std::unexpected(Sealed(*event));
+  if (event->is_locked) return std::unexpected(SealedAnswer(*event));
   if (!event->approval) return std::unexpected(NoSuch(operation));
   return std::move(*event);
 }
