@@ -12,6 +12,10 @@ SETTINGS = ("session_preload_libraries=auto_explain", "auto_explain.log_min_dura
 # They grow with what is remembered.
 GROWING = ("operation", "intent", "flow", r"event\w*", "work")
 SCAN = re.compile(rf"Seq Scan on ({'|'.join(GROWING)})\b|Hash Join|Merge Join|Bitmap Heap Scan")
+# Without its first column an index is read from end to end, whatever the condition says. (That of
+# `work`, which has but what waits, may be.)
+BY_KEY = re.compile(r"Index (?:Only )?Scan using (operation|intent|flow|event)\w*_pkey on")
+FIRST = {"operation": "grp", "intent": "grp", "flow": "grp", "event": "stream"}
 INDEX = re.compile(rf"Index (?:Only )?Scan .*on ({'|'.join(GROWING)})\b")
 
 
@@ -39,6 +43,11 @@ def judge(lines):
         if SCAN.search(line):
             return line.strip()
         depth = len(line) - len(line.lstrip())
+        by_key = BY_KEY.search(line)
+        condition = next((one for one in lines[number + 1:number + 4] if "Index Cond" in one), "")
+        first = by_key and FIRST[by_key[1]]
+        if condition and first and not re.search(rf"\b{first}\b", condition):
+            return f"{line.strip()} by another column than its first: {condition.strip()}"
         if INDEX.search(line) and not has_limit:
             own = []
             for below in lines[number + 1:]:  # fmt: skip
