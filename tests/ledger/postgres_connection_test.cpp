@@ -111,7 +111,15 @@ TEST(PostgresConnectionTest, NeitherUrlNorPasswordIsInWhatGoesWrong) {
   const auto unread = PgConnection::Open({.url = "postgres://u:topsecret@h:x:y/d?nothing=1"});
   ASSERT_FALSE(unread);
   EXPECT_EQ(unread.error().find("topsecret"), std::string::npos) << unread.error();
-  EXPECT_FALSE(PgConnection::Open({.url = "host=/x", .password_file = "/nowhere"}));
+  const auto why = [](const std::string& path) {
+    const auto opened = PgConnection::Open({.url = "host=/x", .password_file = path});
+    return opened ? std::string() : opened.error();
+  };
+  EXPECT_EQ(why("/nowhere"),
+            "the password file of the ledger's database, /nowhere, cannot be read: No such file or "
+            "directory");
+  EXPECT_EQ(why(directory.path()), "the password file of the ledger's database, " +
+                                       directory.path() + ", cannot be read: Is a directory");
 }
 
 TEST(PostgresConnectionTest, TlsIsVerifiedBeyondThisHost) {

@@ -5,10 +5,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <chrono>
-#include <fstream>
+#include <cstdio>
+#include <cstring>
 #include <map>
-#include <sstream>
 #include <utility>
 
 #include "filters/ledger/postgres/client/load_libpq.h"
@@ -72,11 +73,22 @@ std::expected<Keywords, std::string> ReadUrl(const PgOptions& options) {
 }
 
 std::expected<void, std::string> ReadPassword(const std::string& path, Keywords& keywords) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream read;
-  read << file.rdbuf();
-  if (!file) return std::unexpected("the password file of the ledger's database cannot be read");
-  std::string password = std::move(read).str();
+  // Also a directory can be opened, and says what it is when it is read.
+  errno = 0;
+  std::string password;
+  if (std::FILE* const file = std::fopen(path.c_str(), "re"); file != nullptr) {
+    char part[512];
+    while (const std::size_t size = std::fread(part, 1, sizeof part, file)) {
+      password.append(part, size);
+    }
+    const int failed = std::ferror(file) != 0 ? errno : 0;
+    std::fclose(file);
+    errno = failed;
+  }
+  if (errno != 0) {
+    return std::unexpected("the password file of the ledger's database, " + path +
+                           ", cannot be read: " + std::strerror(errno));
+  }
   while (!password.empty() && (password.back() == '\n' || password.back() == '\r')) {
     password.pop_back();
   }
