@@ -269,6 +269,8 @@ struct EventPage {
 
 struct VerifyReport {
   bool ok = false;
+  // What holds the ledger did not answer: nothing is known of it, and `problem` alone says so.
+  bool is_away = false;
   std::uint64_t first_id = 1;  // retention has removed the rows before it
   std::string base;            // hex hash of the row before first_id; empty: there never was one
   std::uint64_t rows = 0;      // checked
@@ -296,7 +298,11 @@ struct LedgerStats {
   std::uint64_t epoch = 0;
   std::int64_t oldest_pending_ms = 0;  // wall time of the oldest DISPATCHING or UNCERTAIN; 0: none
   bool latched = false;
-  bool restored = false;     // from a backup, and not accepted yet: new operations are refused
+  bool restored = false;  // from a backup, and not accepted yet: new operations are refused
+  bool is_away = false;   // a database that holds it does not answer: new operations are refused
+  // Wall time at which such a database said what is counted of all its processes; unset: it has
+  // not, and nothing is known of that.
+  std::optional<std::int64_t> counted_ms{};
   std::string not_opened{};  // why this ledger could not be opened (MakeUnopenedLedger); else empty
   Digest identity{};         // which ledger this is
   Digest head{};             // hash of the row `last_id`

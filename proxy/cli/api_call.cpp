@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "policy/model/url.h"
+#include "proxy/admin/access/admin_paths.h"
 #include "proxy/admin/access/problem.h"
 #include "proxy/base/http/own_port.h"
 #include "proxy/base/json/json_object.h"
@@ -149,6 +150,16 @@ FileResult<std::string> Call(const ApiClient& client, HttpRequest request, int* 
     detail = "a token is needed; name the file that has it: --admin-token-file FILE";
   }
   return std::unexpected(asked + ": " + detail);
+}
+
+FileResult<Json> LedgerOf(const ApiClient& client, std::string* text) {
+  auto answer = Call(client, "GET", admin_paths::kLedger);
+  if (!answer) return std::unexpected(answer.error());
+  auto ledger = ParseJson(*answer);
+  if (!ledger) return std::unexpected(std::string(kNotUnderstood));
+  if (Printable(*ledger, "away") == "true") return std::unexpected(std::string(kLedgerAway));
+  if (text != nullptr) *text = std::move(*answer);
+  return std::move(*ledger);
 }
 
 int Fail(std::ostream& err, std::string_view what) {

@@ -17,6 +17,8 @@ namespace recourse {
 
 inline constexpr std::string_view kNotUnderstood = "the admin API's answer is not understood";
 
+inline constexpr std::string_view kLedgerAway = "the ledger's database does not answer";
+
 // What one answer of the admin API lists at most.
 inline constexpr std::uint64_t kAdminPageMax = 1'000;
 
@@ -47,6 +49,10 @@ inline FileResult<std::string> Call(const ApiClient& client, const std::string& 
                                     const std::string& target) {
   return Call(client, {method, target, {}, {}});
 }
+
+// GET /ledger, for who has to know where it is by now: fails while its database is away. `text`: as
+// it came.
+FileResult<Json> LedgerOf(const ApiClient& client, std::string* text = nullptr);
 
 // Prints the line and gives the exit code.
 int Fail(std::ostream& err, std::string_view what);

@@ -26,7 +26,6 @@
 #include "proxy/base/json/json_object.h"
 #include "proxy/base/log/terminal_text.h"
 #include "proxy/cli/api_call.h"
-#include "proxy/cli/process_client.h"
 #include "proxy/cli/table.h"
 #include "proxy/config/config.h"
 #include "proxy/config/files.h"
@@ -347,34 +346,10 @@ int ReloadPolicy(const ApiClient& client, std::ostream& out, std::ostream& err) 
   return kExitOk;
 }
 
-int ShowLedger(const ApiClient& client, std::ostream& out, std::ostream& err) {
-  const auto status = Show(client, admin_paths::kLedger, out, err);
-  if (!status) return status.error();
-  const auto line = [&](std::string_view label, std::string_view name, std::string_view unit) {
-    out << fmt::format("{:<14}{}{}\n", label, Printable(*status, name), unit);
-  };
-  out << fmt::format("{:<14}{}\n", "writes", WritesOf(*status));
-  line("first row", "first_id", "");
-  line("last row", "last_id", "");
-  line("operations", "operations", " ever begun");
-  line("running", "running", "");
-  line("unknown", "uncertain", "");
-  line("tombstones", "tombstones", "");
-  line("used", "used_bytes", " bytes");
-  line("free", "free_bytes", " bytes");
-  line("reserved", "reserve_bytes", " bytes for the outcomes of what runs or is unknown");
-  line("limit", "size_limit_bytes", " bytes (--ledger-max)");
-  line("oldest row", "oldest_row_s", " s");
-  line("overdue", "retention_lag_s", " s");
-  return kExitOk;
-}
-
 int ExportLedger(const ApiClient& client, const ExportQuery& query, std::ostream& out,
                  std::ostream& err) {
-  const auto text = Call(client, "GET", admin_paths::kLedger);
-  if (!text) return Fail(err, text.error());
-  const auto ledger = ParseJson(*text);
-  if (!ledger) return Fail(err, kNotUnderstood);
+  const auto ledger = LedgerOf(client);
+  if (!ledger) return Fail(err, ledger.error());
   const std::string last = Printable(*ledger, "last_id");
   out << ObjectText([&](JsonObject& json) {
     json.Text("kind", "export");
@@ -418,11 +393,11 @@ int ExportLedger(const ApiClient& client, const ExportQuery& query, std::ostream
 
 int AcceptLedger(const ApiClient& client, const std::string& reason, std::ostream& out,
                  std::ostream& err) {
-  const auto before = Call(client, "GET", admin_paths::kLedger);
-  if (!before) return Fail(err, before.error());
-  const auto ledger = ParseJson(*before);
-  if (ledger && Printable(*ledger, "restored") == "false") {
-    out << (client.json ? *before : std::string("nothing to accept: new writes are let through"))
+  std::string before;
+  const auto ledger = LedgerOf(client, &before);
+  if (!ledger) return Fail(err, ledger.error());
+  if (Printable(*ledger, "restored") == "false") {
+    out << (client.json ? before : std::string("nothing to accept: new writes are let through"))
         << "\n";
     return kExitOk;
   }
@@ -443,8 +418,13 @@ int VerifyLedger(const ApiClient& client, std::ostream& out, std::ostream& err) 
   if (client.json) {
     out << *text << "\n";
   } else if (ok) {
-    out << "ok: " << Printable(*report, "rows") << " rows, chain head "
-        << Printable(*report, "head") << "\n";
+    const std::string stream = Printable(*report, "stream");
+    out << "ok: " << (stream.empty() ? "" : "stream " + stream + ": ") << Printable(*report, "rows")
+        << " rows, chain head " << Printable(*report, "head") << "\n";
+    if (!stream.empty()) {
+      out << "this process writes that one alone; all of them: recourse ledger verify --ledger "
+             "URL\n";
+    }
     if (const std::string base = Printable(*report, "base"); !base.empty()) {
       out << "rows before " << Printable(*report, "first_id")
           << " were removed by retention; chain base " << base << "\n";

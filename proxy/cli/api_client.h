@@ -36,7 +36,6 @@ int ShowReport(const ApiClient& client, const std::string& since, const std::str
 // What policy is in force and what it left behind; and a reload, which fails with kExitPolicy.
 int ShowPolicy(const ApiClient& client, std::ostream& out, std::ostream& err);
 int ReloadPolicy(const ApiClient& client, std::ostream& out, std::ostream& err);
-int ShowLedger(const ApiClient& client, std::ostream& out, std::ostream& err);
 
 struct ExportQuery {
   std::string trace;

@@ -40,10 +40,8 @@ std::string LastHash(std::string_view page) {
 }  // namespace
 
 int ExportRows(const ApiClient& client, std::uint64_t after, std::ostream& out, std::ostream& err) {
-  const auto text = Call(client, "GET", admin_paths::kLedger);
-  if (!text) return Fail(err, text.error());
-  const auto ledger = ParseJson(*text);
-  if (!ledger) return Fail(err, kNotUnderstood);
+  const auto ledger = LedgerOf(client);
+  if (!ledger) return Fail(err, ledger.error());
   const std::string last = Printable(*ledger, "last_id");
   const std::uint64_t up_to = IdIn(*ledger, "last_id");
   const std::uint64_t first = IdIn(*ledger, "first_id");
@@ -105,10 +103,8 @@ FileResult<SignedHead> ReadHead(const std::string& file, const std::string& key_
 
 // What it says of the ledger, if that is bad; empty: it holds the head.
 FileResult<std::string> LedgerObjection(const ApiClient& client, const SignedHead& head) {
-  const auto text = Call(client, "GET", admin_paths::kLedger);
-  if (!text) return std::unexpected(text.error());
-  const auto ledger = ParseJson(*text);
-  if (!ledger) return std::unexpected(std::string(kNotUnderstood));
+  const auto ledger = LedgerOf(client);
+  if (!ledger) return std::unexpected(ledger.error());
   if (Printable(*ledger, "identity") != ToHex(head.ledger)) {
     return fmt::format("the signed head is of another ledger, {}", ToHex(head.ledger));
   }

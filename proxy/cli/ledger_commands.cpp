@@ -11,6 +11,7 @@
 #include "proxy/cli/audit_client.h"
 #include "proxy/cli/command_line.h"
 #include "proxy/cli/commands.h"
+#include "proxy/cli/process_client.h"
 #include "proxy/cli/shared_ledger_client.h"
 #include "proxy/config/config.h"
 

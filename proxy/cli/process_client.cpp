@@ -5,6 +5,7 @@
 
 #include <charconv>
 #include <cstdint>
+#include <functional>
 #include <ostream>
 
 #include "filters/call/flow_counts.h"
@@ -55,9 +56,16 @@ std::string UnknownCallersText(const Json& status) {
                      writes, reads);
 }
 
+using PrintLine = std::function<void(std::string_view label, const std::string& text)>;
+
+PrintLine LinesTo(std::ostream& out) {
+  return [&out](std::string_view label, const std::string& text) {
+    out << fmt::format("{:<13}{}\n", label, text);
+  };
+}
+
 // Of old rows of a shared ledger that are still there; a line for each reason.
-template <class Line>
-void TellKept(const Json& retention, const Line& line) {
+void TellKept(const Json& retention, const PrintLine& line) {
   if (Printable(retention, "nobody_removes") == "true") {
     line("retention",
          "nobody removes old rows: give the role of one pod the task keeper, with recourse ledger "
@@ -73,10 +81,23 @@ void TellKept(const Json& retention, const Line& line) {
   }
 }
 
+std::string AwayText(const Json& ledger) {
+  const std::string counted = Printable(ledger, "counted");
+  return fmt::format("refused: {}; what is told of all pods is {}", kLedgerAway,
+                     counted.empty() ? "not known" : "as of " + counted);
+}
+
+// Whether it is in a database.
+bool IsSharedLedger(const Json& ledger) {
+  return ledger.Find("counted") != nullptr || Printable(ledger, "away") == "true";
+}
+
 // A database bounds itself: a shared ledger has no limit of its own.
 std::string SpaceOf(const Json& ledger) {
-  std::string text = fmt::format("{} rows, {} used", Printable(ledger, "rows"),
-                                 Size(NumberIn(ledger, "used_bytes")));
+  const bool is_known = !IsSharedLedger(ledger) || ledger.Find("counted") != nullptr;
+  std::string text =
+      fmt::format("{} rows, {} used", Printable(ledger, "rows"),
+                  is_known ? Size(NumberIn(ledger, "used_bytes")) : "nobody knows how much");
   if (const auto limit = NumberIn(ledger, "size_limit_bytes"); limit > 0) {
     text +=
         fmt::format(" of at most {}, {} free", Size(limit), Size(NumberIn(ledger, "free_bytes")));
@@ -84,12 +105,47 @@ std::string SpaceOf(const Json& ledger) {
   return text;
 }
 
+// What waits, and for whom.
+void TellWork(const Json& status, const PrintLine& line) {
+  const Json &flows = *status.Find("flows"), &ledger = *status.Find("ledger");
+  const bool is_known =
+      Printable(ledger, "away") != "true" || !Printable(ledger, "counted").empty();
+  const std::string running = Printable(ledger, "running");
+  const std::string sent = running.empty() ? running : running + " being sent, ";
+  if (!is_known) {
+    for (const char* label : {"operations", "flows", "approvals"}) line(label, "not known");
+    return;
+  }
+  line("operations", sent + Waiting(NumberIn(ledger, "uncertain"), "of unknown outcome",
+                                    "recourse operations list --phase UNCERTAIN"));
+  line(
+      "flows",
+      fmt::format("{} open, {} being undone, {}, {}", Printable(flows, "open"),
+                  Printable(flows, "breaking"),
+                  Waiting(NumberIn(flows, "parked"), "parked", "recourse flows list --parked"),
+                  Waiting(NumberIn(flows, "stopped"), "stopped", "recourse flows list --stopped")));
+  if (const std::string text = FlowCountsText(status); !text.empty()) line("", text);
+  if (const std::string text = UnknownCallersText(status); !text.empty()) line("callers", text);
+  line("approvals",
+       Waiting(NumberIn(status, "approvals_pending"), "waiting", "recourse approvals list"));
+}
+
+void TellStreams(const Json& status, const PrintLine& line) {
+  const Json* const streams = status.Find("streams");
+  if (streams == nullptr) return;
+  for (const Json& one : streams->items) {
+    const std::string ledger = Printable(one, "ledger");
+    line("stream",
+         fmt::format("{}{} of {}: {}, {} running, {} rows, last seen {} ago",
+                     ledger.empty() ? ledger : ledger + ":", Printable(one, "stream"),
+                     Printable(one, "pod"), Printable(one, "state"), Printable(one, "running"),
+                     Printable(one, "rows"), Time(NumberIn(one, "silent_s"))));
+  }
+}
+
 void PrintStatus(std::ostream& out, const Json& status) {
-  const Json &policy = *status.Find("policy"), &flows = *status.Find("flows"),
-             &ledger = *status.Find("ledger");
-  const auto line = [&](std::string_view label, const std::string& text) {
-    out << fmt::format("{:<13}{}\n", label, text);
-  };
+  const Json &policy = *status.Find("policy"), &ledger = *status.Find("ledger");
+  const PrintLine line = LinesTo(out);
   const bool is_settled = Printable(status, "settled") == "true";
   const std::string state = Printable(status, "state");
   line("recourse", fmt::format("{} ({}), up {}, since {}", Printable(status, "version"),
@@ -102,20 +158,9 @@ void PrintStatus(std::ostream& out, const Json& status) {
   line("policy", fmt::format("{} from {}; last reload: {}", Printable(policy, "version"),
                              Printable(policy, "path"), Printable(policy, "last_reload")));
   line("writes", state == "draining" ? "refused: draining" : WritesOf(ledger));
+  if (state == "draining" && Printable(ledger, "away") == "true") line("", AwayText(ledger));
   line("ledger", SpaceOf(ledger));
-  line("operations", fmt::format("{} being sent, {}", Printable(ledger, "running"),
-                                 Waiting(NumberIn(ledger, "uncertain"), "of unknown outcome",
-                                         "recourse operations list --phase UNCERTAIN")));
-  line(
-      "flows",
-      fmt::format("{} open, {} being undone, {}, {}", Printable(flows, "open"),
-                  Printable(flows, "breaking"),
-                  Waiting(NumberIn(flows, "parked"), "parked", "recourse flows list --parked"),
-                  Waiting(NumberIn(flows, "stopped"), "stopped", "recourse flows list --stopped")));
-  if (const std::string text = FlowCountsText(status); !text.empty()) line("", text);
-  if (const std::string text = UnknownCallersText(status); !text.empty()) line("callers", text);
-  line("approvals",
-       Waiting(NumberIn(status, "approvals_pending"), "waiting", "recourse approvals list"));
+  TellWork(status, line);
   if (const Json* const missing = status.Find("missing_tools"); missing != nullptr) {
     for (const Json& one : missing->items) {
       line("policy", "names " + one.text + ", a tool that its MCP server does not list");
@@ -127,20 +172,42 @@ void PrintStatus(std::ostream& out, const Json& status) {
                          " before: by now it declares other effects");
     }
   }
-  if (const Json* const streams = status.Find("streams"); streams != nullptr) {
-    for (const Json& one : streams->items) {
-      line("stream", fmt::format("{} of {}: {}, {} running, {} rows, last seen {} ago",
-                                 Printable(one, "stream"), Printable(one, "pod"),
-                                 Printable(one, "state"), Printable(one, "running"),
-                                 Printable(one, "rows"), Time(NumberIn(one, "silent_s"))));
-    }
-  }
+  TellStreams(status, line);
   if (const Json* const retention = status.Find("retention"); retention != nullptr) {
     TellKept(*retention, line);
   }
   line("work", fmt::format("{} connections, {} writes", Printable(status, "connections"),
                            Printable(status, "writes")));
   line("log level", Printable(status, "log_level"));
+}
+
+// Of several ledgers: what waits in all of them together, and how each is.
+void PrintConsoleStatus(std::ostream& out, const Json& status) {
+  const PrintLine line = LinesTo(out);
+  line("recourse", fmt::format("{} ({}), a console of several ledgers",
+                               Printable(status, "version"), Printable(status, "commit")));
+  TellWork(status, line);
+  for (const Json& ledger : status.Find("ledgers")->items) {
+    const std::string name = Printable(ledger, "name"), why = Printable(ledger, "why");
+    std::string text = fmt::format("{}: {}", name, Printable(ledger, "state"));
+    if (!why.empty()) text += ": " + why;
+    for (const Json& process : status.Find("processes")->items) {
+      if (Printable(process, "ledger") != name) continue;
+      text += fmt::format("; its process: {}, {}, {}, since {}", Printable(process, "version"),
+                          Printable(process, "state"), Printable(process, "mode"),
+                          Printable(process, "started"));
+      if (Printable(process, "away") == "true") text += "; new writes are " + AwayText(process);
+    }
+    line("ledger", text);
+  }
+  TellStreams(status, line);
+}
+
+bool IsConsoleStatus(const Json& status) {
+  for (const char* name : {"flows", "ledger", "ledgers", "processes"}) {
+    if (status.Find(name) == nullptr) return false;
+  }
+  return true;
 }
 
 bool IsStatus(const Json& status) {
@@ -156,6 +223,7 @@ std::string WritesOf(const Json& ledger) {
   if (const std::string why = Printable(ledger, "not_opened"); !why.empty()) {
     return "not recorded: " + why;
   }
+  if (Printable(ledger, "away") == "true") return AwayText(ledger);
   if (Printable(ledger, "latched") == "true") {
     return "refused after a failed commit, until a restart";
   }
@@ -175,8 +243,40 @@ std::string WritesOf(const Json& ledger) {
 int ShowStatus(const ApiClient& client, std::ostream& out, std::ostream& err) {
   const auto status = Show(client, admin_paths::kStatus, out, err);
   if (!status) return status.error();
-  if (!IsStatus(*status)) return Fail(err, kNotUnderstood);
-  PrintStatus(out, *status);
+  if (IsStatus(*status)) {
+    PrintStatus(out, *status);
+  } else if (IsConsoleStatus(*status)) {
+    PrintConsoleStatus(out, *status);
+  } else {
+    return Fail(err, kNotUnderstood);
+  }
+  return kExitOk;
+}
+
+int ShowLedger(const ApiClient& client, std::ostream& out, std::ostream& err) {
+  const auto status = Show(client, admin_paths::kLedger, out, err);
+  if (!status) return status.error();
+  const auto line = [&](std::string_view label, std::string_view name, std::string_view unit) {
+    out << fmt::format("{:<14}{}{}\n", label, Printable(*status, name), unit);
+  };
+  out << fmt::format("{:<14}{}\n", "writes", WritesOf(*status));
+  // Much of it a database does not tell of, or has for all processes.
+  const bool is_shared = IsSharedLedger(*status);
+  if (!is_shared) line("first row", "first_id", "");
+  line("last row", "last_id", "");
+  line("operations", "operations", " ever begun");
+  line("running", "running", "");
+  if (!is_shared || status->Find("counted") != nullptr) {
+    line("unknown", "uncertain", "");
+    line("used", "used_bytes", " bytes");
+  }
+  if (is_shared) return kExitOk;
+  line("tombstones", "tombstones", "");
+  line("free", "free_bytes", " bytes");
+  line("reserved", "reserve_bytes", " bytes for the outcomes of what runs or is unknown");
+  line("limit", "size_limit_bytes", " bytes (--ledger-max)");
+  line("oldest row", "oldest_row_s", " s");
+  line("overdue", "retention_lag_s", " s");
   return kExitOk;
 }
 

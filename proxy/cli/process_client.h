@@ -16,6 +16,8 @@ std::string WritesOf(const Json& ledger);
 
 // Each prints to `out`, errors to `err`, and gives the exit code.
 int ShowStatus(const ApiClient& client, std::ostream& out, std::ostream& err);
+// How full and how old its ledger is.
+int ShowLedger(const ApiClient& client, std::ostream& out, std::ostream& err);
 // Has the process take no more calls. With `wait` it returns when nothing is being worked on, or
 // fails with kExitRuntime after that time.
 int DrainProcess(const ApiClient& client, std::optional<Millis> wait, std::ostream& out,

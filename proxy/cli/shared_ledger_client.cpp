@@ -76,8 +76,9 @@ Audit OpenAudit(const SharedLedgerArguments& args, std::ostream& err) {
     return std::unexpected(kExitUsage);
   }
   auto audit = SharedAudit::Open(*ledger, std::move(*keys));
-  if (!audit) return std::unexpected(FailLedger(err, audit.error()));
-  return std::move(*audit);
+  if (audit) return std::move(*audit);
+  const auto& [why, is_away] = audit.error();
+  return std::unexpected(is_away ? Fail(err, why) : FailLedger(err, why));
 }
 
 void PrintReport(const SharedStream& stream, const VerifyReport& report, std::ostream& out) {
@@ -120,13 +121,15 @@ std::string JsonOf(const std::vector<Checked>& all, bool ok, std::uint64_t rows,
 std::expected<std::uint64_t, std::string> ExportStream(SharedAudit& audit,
                                                        const SharedStream& stream,
                                                        std::ostream& out) {
-  const std::uint64_t first = audit.BaseOf(stream).first_seq;
+  const auto base = audit.BaseOf(stream);
+  if (!base) return std::unexpected(base.error());
+  const std::uint64_t first = base->first_seq;
   RowExport printed(out);
   std::string hash;
   std::uint64_t after = first - 1;
   while (after < stream.last_id) {
     const auto rows = audit.Rows(stream, after, limits::kAdminPageMax);
-    if (!rows) return std::unexpected(std::string(rows.error().detail()));
+    if (!rows) return std::unexpected(rows.error());
     if (rows->empty()) return std::unexpected("a row of the ledger cannot be read");
     std::string lines;
     for (const LoggedRow& row : *rows) AppendRowLine(lines, row);
@@ -181,19 +184,25 @@ int VerifySharedLedger(const SharedLedgerArguments& args, bool as_json, std::ost
   const auto audit = OpenAudit(args, err);
   if (!audit) return audit.error();
   bool ok = true, is_broken = false;
+  // What was found until then stays found.
+  const auto ends_early = [&](const std::string& why) {
+    const int failed = Fail(err, why);
+    return is_broken ? kExitLedger : failed;
+  };
   std::uint64_t rows = 0;
   std::vector<Checked> all;
   for (const SharedStream& stream : (*audit)->streams()) {
     const VerifyReport& report = all.emplace_back(stream, (*audit)->Verify(stream)).report;
+    if (report.is_away) return ends_early(report.problem);
     ok = ok && report.ok;
     is_broken = is_broken || (!report.ok && report.check != kMissingKeyCheck);
     rows += report.rows;
     if (!as_json) PrintReport(stream, report, out);
   }
   const auto problem = (*audit)->CheckTables();
-  if (!problem) return FailLedger(err, problem.error());
+  if (!problem) return ends_early(problem.error());
   const auto gaps = (*audit)->Gaps();
-  if (!gaps) return FailLedger(err, gaps.error());
+  if (!gaps) return ends_early(gaps.error());
   is_broken = is_broken || !problem->empty();
   ok = ok && problem->empty();
   if (as_json) {

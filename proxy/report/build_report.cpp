@@ -41,10 +41,17 @@ Result<std::uint64_t> Start(Ledger& ledger, std::int64_t since_ms) {
 }  // namespace
 
 Result<Report> BuildReport(Ledger& ledger, const Policy& policy, ReportPeriod period) {
+  std::optional<Error> unread;
   ReportBuilder builder(policy, period, [&](std::uint64_t operation) -> std::optional<Event> {
     const auto found = ledger.Find(operation);
+    if (!found) unread = found.error();
     return found ? *found : std::nullopt;
   });
+  // What a row is told of as would not be so without the other one.
+  const auto finish = [&]() -> Result<Report> {
+    if (unread) return std::unexpected(*unread);
+    return builder.Finish();
+  };
   const auto start = Start(ledger, period.since_ms);
   if (!start) return std::unexpected(start.error());
   const std::uint64_t last = ledger.Stats().last_id;  // what comes later is left for later
@@ -53,13 +60,13 @@ Result<Report> BuildReport(Ledger& ledger, const Policy& policy, ReportPeriod pe
     const auto page = Page(ledger, after, limits::kAdminPageMax);
     if (!page) return std::unexpected(page.error());
     for (const Event& event : page->events) {
-      if (event.id > last && !IsOneOfMany(last)) return builder.Finish();
+      if (event.id > last && !IsOneOfMany(last)) return finish();
       builder.Add(event);
       after = event.id;
     }
     more = page->more;
   }
-  return builder.Finish();
+  return finish();
 }
 
 }  // namespace recourse

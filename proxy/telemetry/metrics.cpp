@@ -4,8 +4,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <system_error>
 
 #include "filters/ledger/rules/quotas.h"
@@ -30,6 +32,16 @@ const prometheus::Histogram::BucketBoundaries kWaitBuckets{1,   5,   15,    30, 
                                                            300, 600, 1'800, 3'600, 14'400, 86'400};
 const prometheus::Histogram::BucketBoundaries kCommitBuckets{
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5};
+
+// Of a shared ledger its database counts them, for all processes together.
+constexpr std::string_view kOfAllProcesses[] = {"recourse_events",
+                                                "recourse_event_oldest_pending_timestamp_seconds",
+                                                "recourse_store_map_used_bytes",
+                                                "recourse_flows",
+                                                "recourse_flows_parked",
+                                                "recourse_flows_stopped",
+                                                "recourse_flows_parked_oldest_timestamp_seconds",
+                                                "recourse_approvals_pending"};
 
 constexpr const char* kDurations = "recourse_http_request_duration_seconds";
 
@@ -281,6 +293,12 @@ std::string Metrics::Scrape(Ledger& ledger, const ScrapeFacts& facts, Format for
   process_.open_fds->Set(OpenFiles());
   process_.max_fds->Set(MostFiles());
   auto families = registry.Collect();
+  // What nobody knows would look as if there were none.
+  if (stats.is_away && !stats.counted_ms) {
+    std::erase_if(families, [](const prometheus::MetricFamily& family) {
+      return std::ranges::find(kOfAllProcesses, family.name) != std::end(kOfAllProcesses);
+    });
+  }
   for (const prometheus::Collectable* own : std::initializer_list<const prometheus::Collectable*>{
            &requests, &attempts, &arrivals, &durations, &backend_durations, &overheads, &turns}) {
     for (auto& family : own->Collect()) families.push_back(std::move(family));

@@ -25,6 +25,7 @@ class FaultyLedger final : public Ledger {
   bool lists_fail = false;                 // nor can what is open, or waits for a human
   std::function<void()> before_move;       // before the next MoveFlow is asked for, once
   std::function<Task<void>()> after_move;  // before it returns, once
+  std::optional<LedgerStats> stats{};      // told instead of its own
   // What a failing verb says. By default a Begin that fails knows of no earlier attempt.
   Error failure{ErrorCode::kLedgerUnavailable, "the disk is gone", Delivery::kNotSent};
 
@@ -102,7 +103,7 @@ class FaultyLedger final : public Ledger {
   Result<EventPage> List(const EventFilter& filter) override { return ledger_->List(filter); }
   Result<std::optional<Event>> Find(std::uint64_t id) override { return ledger_->Find(id); }
   VerifyReport Verify() override { return ledger_->Verify(); }
-  LedgerStats Stats() override { return ledger_->Stats(); }
+  LedgerStats Stats() override { return stats ? *stats : ledger_->Stats(); }
   void SetRule(const LedgerRule& rule) override { ledger_->SetRule(rule); }
   void OnCommit(std::function<void(double, std::size_t)> observer) override {
     ledger_->OnCommit(std::move(observer));

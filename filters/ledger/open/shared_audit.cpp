@@ -12,31 +12,59 @@ constexpr Millis kAuditAnswerWithin{600'000};
 
 }  // namespace
 
-std::expected<std::unique_ptr<SharedAudit>, std::string> SharedAudit::Open(
+std::expected<std::unique_ptr<SharedAudit>, SharedAudit::Unopened> SharedAudit::Open(
     const SharedLedger& ledger, SharedKeys keys) {
   const PgOptions options{.url = ledger.url.place,
                           .password_file = ledger.password_file,
                           .answer_within = kAuditAnswerWithin};
   auto connection = PgConnection::Open(options);
-  if (!connection) return std::unexpected(connection.error());
+  if (!connection) return std::unexpected(Unopened{connection.error(), true});
   const auto facts = ReadPgLedgerFacts(**connection);
-  if (!facts) return std::unexpected(facts.error());
+  if (!facts) return std::unexpected(Unopened{facts.error(), (*connection)->is_lost()});
   std::unique_ptr<SharedAudit> audit(new SharedAudit(options, std::move(keys)));
   audit->identity_ = facts->identity;
   auto streams = ListPgStreams(audit->reader_);
-  if (!streams) return std::unexpected(streams.error());
+  if (!streams) return std::unexpected(Unopened{streams.error(), true});
   audit->streams_ = std::move(*streams);
   return audit;
 }
 
-LogBase SharedAudit::BaseOf(const SharedStream& stream) {
-  return PgEventLog(reader_, stream.stream).base();
+std::string SharedAudit::Away() {
+  return "the ledger's database does not answer: " + reader_.failure();
 }
 
-Result<std::vector<LoggedRow>> SharedAudit::Rows(const SharedStream& stream, std::uint64_t after,
-                                                 std::size_t limit) {
+VerifyReport SharedAudit::Verify(const SharedStream& stream) {
+  VerifyReport report = VerifyPgStream(reader_, keys_, stream);
+  if (report.is_away) report.problem = Away();
+  return report;
+}
+
+std::expected<std::string, std::string> SharedAudit::CheckTables() {
+  auto problem = CheckPgTables(reader_);
+  if (!problem) return std::unexpected(Away());
+  return problem;
+}
+
+std::expected<std::vector<std::uint64_t>, std::string> SharedAudit::Gaps() {
+  auto gaps = PgStreamGaps(reader_);
+  if (!gaps) return std::unexpected(Away());
+  return gaps;
+}
+
+std::expected<LogBase, std::string> SharedAudit::BaseOf(const SharedStream& stream) {
   PgEventLog log(reader_, stream.stream);
-  return ListRows(log, keys_, after, stream.last_id, limit);
+  const LogBase base = log.base();
+  if (log.away()) return std::unexpected(Away());
+  return base;
+}
+
+std::expected<std::vector<LoggedRow>, std::string> SharedAudit::Rows(const SharedStream& stream,
+                                                                     std::uint64_t after,
+                                                                     std::size_t limit) {
+  PgEventLog log(reader_, stream.stream);
+  auto rows = ListRows(log, keys_, after, stream.last_id, limit);
+  if (rows) return std::move(*rows);
+  return std::unexpected(log.away() ? Away() : std::string(rows.error().detail()));
 }
 
 }  // namespace recourse

@@ -19,27 +19,35 @@ using SharedStream = PgStream;
 // One thread; blocks. All that fails does so with a line for people.
 class SharedAudit {
  public:
+  // Why there is nothing to audit: the tables are not those of a ledger that this one knows, or
+  // nobody could look.
+  struct Unopened {
+    std::string why;
+    bool is_away = false;
+  };
   // Without keys no seal is opened.
-  static std::expected<std::unique_ptr<SharedAudit>, std::string> Open(const SharedLedger& ledger,
-                                                                       SharedKeys keys);
+  static std::expected<std::unique_ptr<SharedAudit>, Unopened> Open(const SharedLedger& ledger,
+                                                                    SharedKeys keys);
 
   const Digest& identity() const { return identity_; }
   // As they were at Open.
   const std::vector<SharedStream>& streams() const { return streams_; }
-  VerifyReport Verify(const SharedStream& stream) { return VerifyPgStream(reader_, keys_, stream); }
+  VerifyReport Verify(const SharedStream& stream);
   // As CheckPgTables.
-  std::expected<std::string, std::string> CheckTables() { return CheckPgTables(reader_); }
+  std::expected<std::string, std::string> CheckTables();
   // As PgStreamGaps.
-  std::expected<std::vector<std::uint64_t>, std::string> Gaps() { return PgStreamGaps(reader_); }
+  std::expected<std::vector<std::uint64_t>, std::string> Gaps();
   // Where its rows begin.
-  LogBase BaseOf(const SharedStream& stream);
+  std::expected<LogBase, std::string> BaseOf(const SharedStream& stream);
   // The rows of that stream after `after`, as ListRows.
-  Result<std::vector<LoggedRow>> Rows(const SharedStream& stream, std::uint64_t after,
-                                      std::size_t limit);
+  std::expected<std::vector<LoggedRow>, std::string> Rows(const SharedStream& stream,
+                                                          std::uint64_t after, std::size_t limit);
 
  private:
   SharedAudit(PgOptions options, SharedKeys keys)
       : reader_(std::move(options)), keys_(std::move(keys)) {}
+  // That the database does not answer, and why, in its own words or those of its client.
+  std::string Away();
 
   PgReader reader_;
   const SharedKeys keys_;

@@ -66,10 +66,50 @@ constexpr PgStatement kPoliciesOfGroup{
     " AND stream BETWEEN $2::bigint - 512 AND $2::bigint ORDER BY stream DESC LIMIT 16)) AS s"
     " JOIN policy p ON p.digest = s.policy ORDER BY s.stream DESC"};
 
+// A flow that only its deadline has stopped, with nothing unknown, is not among the parked ones.
+constexpr PgStatement kCounts{
+    "counts",
+    "WITH parked AS (SELECT f.row_stream, f.row_number, f.cause = 5 AND NOT EXISTS (SELECT 1"
+    "  FROM operation o WHERE o.flow = f.flow AND o.grp = f.grp AND o.phase IN (5, 6))"
+    "  AS is_stopped FROM flow f WHERE f.grp = $1::text AND f.phase = 6)"
+    " SELECT (SELECT count(*) FROM work WHERE grp = $1::text AND kind = 1),"
+    " (SELECT count(*) FROM work WHERE grp = $1::text AND kind = 2),"
+    " (SELECT count(*) FROM flow WHERE grp = $1::text AND phase = 1),"
+    " (SELECT count(*) FROM flow WHERE grp = $1::text AND phase IN (3, 4)),"
+    " (SELECT count(*) FROM parked WHERE NOT is_stopped),"
+    " (SELECT min(o.wall_ms) FROM work w JOIN event f ON f.stream = w.stream AND f.number = "
+    "w.number AND f.grp = w.grp"
+    " JOIN operation o ON o.grp = f.grp AND o.key = f.key WHERE w.grp = $1::text AND w.kind = 1),"
+    " (SELECT sum(pg_total_relation_size(c.oid))::bigint FROM pg_class c"
+    " WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r'),"
+    " (SELECT restored_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM secret s"
+    " WHERE s.grp = $1::text AND s.accepted_at >= restored_at) FROM ledger),"
+    " (SELECT count(*) FROM parked WHERE is_stopped),"
+    " (SELECT coalesce((extract(epoch FROM min(e.at)) * 1000)::bigint, 0) FROM parked p"
+    "  JOIN event e ON e.stream = p.row_stream AND e.number = p.row_number WHERE NOT "
+    "p.is_stopped)"};
+// Who has something to do says so each second. A turn of the keeper has no owner.
+#define PG_LIVES "s.state = 1 AND s.at > now() - interval '3 minutes'"
+constexpr PgStatement kOrphans{
+    "orphans",
+    "SELECT (SELECT count(*) FROM work w WHERE w.grp = $1::text AND w.kind < 4 AND NOT EXISTS"
+    " (SELECT 1 FROM stream s WHERE s.stream = w.owner AND " PG_LIVES
+    ")) + (SELECT coalesce(sum(greatest(0, s.open - (SELECT count(*) FROM work w WHERE w.owner ="
+    " s.stream))), 0) FROM stream s WHERE s.grp = $1::text AND s.state < 3 AND s.open > 0"
+    " AND NOT (" PG_LIVES "))::bigint"};
+#undef PG_LIVES
+// A role that may not look into them is still told how many there are. Who reads a logical slot
+// takes nobody's place.
+constexpr PgStatement kStandbys{
+    "standbys",
+    "SELECT count(*) FROM pg_stat_replication r WHERE current_setting('synchronous_standby_names')"
+    " = '' AND NOT EXISTS (SELECT 1 FROM pg_replication_slots l WHERE l.active_pid = r.pid AND"
+    " l.slot_type = 'logical')"};
+
 // What was read of a log, if the database answered all the time.
 template <class Value>
-Result<Value> Whole(const PgPlacedLog& log, Result<Value> read) {
-  if (log.is_away()) return std::unexpected(PgAway());
+Result<Value> Whole(const EventLog& log, Result<Value> read) {
+  if (const auto away = log.away()) return std::unexpected(*away);
   return read;
 }
 
@@ -169,6 +209,61 @@ Result<SharedLedgerView::Versions> PgSharedPolicies::OfGroup(std::uint64_t own) 
   return versions;
 }
 
+void PgGroupCounter::Look() {
+  const auto counted = reader_.Ask(kCounts, PgArguments().Bytes(group_));
+  answers_ = counted.has_value();
+  if (!counted) return;
+  const PgRows& row = counted->front();
+  {
+    const std::lock_guard lock(mutex_);
+    counts_ = {.at_ms = ToUnixMillis(clock_.WallNow()),
+               .uncertain = row.Number(0, 0),
+               .used_bytes = row.Number(0, 6),
+               .approvals_pending = row.Number(0, 1),
+               .flows_open = row.Number(0, 2),
+               .flows_breaking = row.Number(0, 3),
+               .flows_parked = row.Number(0, 4),
+               .flows_stopped = row.Number(0, 8),
+               .oldest_unknown_ms = row.Int(0, 5),
+               .flows_parked_since_ms = row.Int(0, 9),
+               .restored = row.Int(0, 7) != 0};
+  }
+  const auto number = [&](const PgStatement& statement, const PgArguments& arguments,
+                          std::atomic<std::uint64_t>& known) {
+    const auto asked = reader_.Ask(statement, arguments);
+    if (asked) known = asked->front().Number(0, 0);
+  };
+  number(kOrphans, PgArguments().Bytes(group_), orphaned_work_);
+  number(kStandbys, {}, asynchronous_standbys_);
+}
+
+void PgGroupCounter::AddTo(LedgerStats& stats) {
+  Look();
+  stats.is_away = !answers_;
+  const std::lock_guard lock(mutex_);
+  if (!counts_) return;
+  stats.counted_ms = counts_->at_ms;
+  stats.uncertain = counts_->uncertain;
+  stats.approvals_pending = counts_->approvals_pending;
+  stats.flows_open = counts_->flows_open;
+  stats.flows_breaking = counts_->flows_breaking;
+  stats.flows_parked = counts_->flows_parked;
+  stats.flows_stopped = counts_->flows_stopped;
+  stats.flows_parked_since_ms = counts_->flows_parked_since_ms;
+  stats.used_bytes = counts_->used_bytes;
+  stats.restored = counts_->restored;
+  const std::int64_t unknown_ms = counts_->oldest_unknown_ms;
+  if (unknown_ms != 0 && (stats.oldest_pending_ms == 0 || unknown_ms < stats.oldest_pending_ms)) {
+    stats.oldest_pending_ms = unknown_ms;
+  }
+}
+
+void PgGroupCounter::AddTo(SharedLedgerCounts& counts) const {
+  counts.is_up = counts.is_up && answers_;
+  counts.orphaned_work = orphaned_work_;
+  counts.asynchronous_standbys = asynchronous_standbys_;
+}
+
 Result<EventPage> PgOperatorsLedger::List(const EventFilter& filter) {
   PgPlacedLog log(reader_, of_.group);
   return Whole(log, ListEvents(log, of_.keys, filter));
@@ -177,13 +272,9 @@ Result<EventPage> PgOperatorsLedger::List(const EventFilter& filter) {
 Result<std::optional<Event>> PgOperatorsLedger::Find(std::uint64_t id) {
   PgEventLog log(reader_, 0, of_.group);
   std::string bytes;
-  if (!log.NewReader()->Read(id, bytes)) {
-    // Either there is none, or the database does not answer.
-    const auto end = NewsEnd();
-    if (!end) return std::unexpected(end.error());
-    return std::nullopt;
-  }
-  return FindEvent(log, of_.keys, id);
+  const bool is_there = log.NewReader()->Read(id, bytes);
+  return Whole<std::optional<Event>>(
+      log, is_there ? FindEvent(log, of_.keys, id) : Result<std::optional<Event>>(std::nullopt));
 }
 
 Result<OperationPage> PgOperatorsLedger::Operations(const OperationFilter& filter) {
@@ -206,6 +297,12 @@ std::expected<void, std::string> PgOperatorsLedger::AcceptRestoredBackup() {
   const auto accepted = AcceptPgRestored(**connection, of_.group, {});
   if (!accepted) return std::unexpected(accepted.error());
   return {};
+}
+
+std::expected<std::unique_ptr<LedgerCopy>, std::string> PgOperatorsLedger::StartCopy() {
+  return std::unexpected(
+      "this ledger is in a database, which is what to back up: pg_basebackup with archived WAL, or "
+      "pg_dump");
 }
 
 Result<std::vector<LedgerStream>> PgOperatorsLedger::Streams() {

@@ -2,6 +2,8 @@
 // beside it, about all streams of the group.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -52,6 +54,39 @@ class PgSharedPolicies {
   std::string version_;  // guarded by mutex_: in force here
 };
 
+// What is counted of all processes of a group: as it is, or as it was when the database answered
+// last. Thread-safe; blocks. `reader` and `clock` outlive it.
+class PgGroupCounter {
+ public:
+  PgGroupCounter(PgReader& reader, std::string group, const Clock& clock)
+      : reader_(reader), group_(std::move(group)), clock_(clock) {}
+
+  // Asks anew.
+  void Look();
+  // The same, and tells it beside what the process itself knows.
+  void AddTo(LedgerStats& stats);
+  // As of the last time.
+  void AddTo(SharedLedgerCounts& counts) const;
+
+ private:
+  struct Counts {
+    std::int64_t at_ms = 0;  // when it was so
+    std::uint64_t uncertain = 0, used_bytes = 0;
+    std::size_t approvals_pending = 0;
+    std::size_t flows_open = 0, flows_breaking = 0, flows_parked = 0, flows_stopped = 0;
+    std::int64_t oldest_unknown_ms = 0, flows_parked_since_ms = 0;  // 0: there is none
+    bool restored = false;
+  };
+
+  PgReader& reader_;
+  const std::string group_;
+  const Clock& clock_;
+  std::atomic<bool> answers_ = true;
+  std::atomic<std::uint64_t> orphaned_work_ = 0, asynchronous_standbys_ = 0;
+  std::mutex mutex_;
+  std::optional<Counts> counts_;  // guarded by mutex_; unset: never answered
+};
+
 class PgOperatorsLedger : public Ledger, public OperationLister, public SharedLedgerView {
  public:
   Result<EventPage> List(const EventFilter& filter) override;
@@ -60,6 +95,7 @@ class PgOperatorsLedger : public Ledger, public OperationLister, public SharedLe
   Result<std::optional<FlowState>> FindFlow(std::uint64_t number) override;
   Result<std::vector<FlowState>> NewestFlows(std::size_t limit) override;
   std::expected<void, std::string> AcceptRestoredBackup() override;
+  std::expected<std::unique_ptr<LedgerCopy>, std::string> StartCopy() override;
   const Clock& GroupClock() const override { return *of_.group_clock(); }
   const std::string& Group() const override { return of_.group; }
   Result<std::vector<LedgerStream>> Streams() override;
@@ -90,13 +126,16 @@ class PgOperatorsLedger : public Ledger, public OperationLister, public SharedLe
       : of_(std::move(of)),
         reader_(of_.connection),
         policies_(reader_, of_.group),
+        counter_(reader_, of_.group, of_.clock),
         news_(reader_, of_.group, of_.keys) {}
   PgReader& reader() { return reader_; }
+  PgGroupCounter& counter() { return counter_; }
 
  private:
   const Of of_;
   PgReader reader_;
   PgSharedPolicies policies_;
+  PgGroupCounter counter_;
   PgNews news_;
 };
 

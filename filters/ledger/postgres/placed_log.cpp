@@ -53,12 +53,12 @@ constexpr std::size_t kPlacedRows = 256;
 
 class PlacedReader final : public EventLog::Reader {
  public:
-  PlacedReader(PgReader& reader, const std::string& group) : reader_(reader), group_(group) {}
+  PlacedReader(PgLook& look, const std::string& group) : look_(look), group_(group) {}
 
   bool Read(std::uint64_t seq, std::string& row) override {
     const RowId id = UnpackRowId(seq);
     const auto rows =
-        reader_.Ask(kPlacedRow, PgArguments().Int(id.stream).Int(AsInt(id.number)).Bytes(group_));
+        look_.Ask(kPlacedRow, PgArguments().Int(id.stream).Int(AsInt(id.number)).Bytes(group_));
     if (!rows || rows->front().size() == 0) return false;
     row = rows->front().Bytes(0, 0);
     return true;
@@ -68,7 +68,7 @@ class PlacedReader final : public EventLog::Reader {
     while (rows_max > 0) {
       const std::size_t asked = std::min(rows_max, kPlacedRows);
       const auto answered =
-          reader_.Ask(kPlacedScan, PgArguments().Int(AsInt(from)).Bytes(group_).Int(AsInt(asked)));
+          look_.Ask(kPlacedScan, PgArguments().Int(AsInt(from)).Bytes(group_).Int(AsInt(asked)));
       if (!answered) return false;
       const PgRows& rows = answered->front();
       for (int row = 0; row < rows.size(); ++row) {
@@ -83,7 +83,7 @@ class PlacedReader final : public EventLog::Reader {
   }
 
  private:
-  PgReader& reader_;
+  PgLook& look_;
   const std::string group_;
 };
 
@@ -168,18 +168,15 @@ std::expected<void, AppendError> PgPlacedLog::Append(const RowBatch& /*batch*/) 
 }
 
 std::unique_ptr<EventLog::Reader> PgPlacedLog::NewReader() {
-  return std::make_unique<PlacedReader>(reader_, group_);
+  return std::make_unique<PlacedReader>(look_, group_);
 }
 
-std::expected<std::vector<PgRows>, std::string> PgPlacedLog::Ask(const PgStatement& statement,
-                                                                 const PgArguments& arguments) {
-  auto rows = reader_.Ask(statement, arguments);
-  if (!rows) is_away_ = true;
-  return rows;
+std::optional<Error> PgPlacedLog::away() const {
+  return look_.is_away() ? std::optional(PgAway()) : std::nullopt;
 }
 
 std::uint64_t PgPlacedLog::last_seq() {
-  const auto rows = Ask(kLastPlace, PgArguments().Bytes(group_));
+  const auto rows = look_.Ask(kLastPlace, PgArguments().Bytes(group_));
   return rows && rows->front().size() > 0 ? rows->front().Number(0, 0) : 0;
 }
 
@@ -188,7 +185,7 @@ std::uint64_t PgPlacedLog::PlaceOf(std::uint64_t id) {
   // The ends of the log.
   if (id == 0 || row.stream > kRowStreamMax) return id;
   const auto rows =
-      Ask(kPlaceOf, PgArguments().Int(row.stream).Int(AsInt(row.number)).Bytes(group_));
+      look_.Ask(kPlaceOf, PgArguments().Int(row.stream).Int(AsInt(row.number)).Bytes(group_));
   return rows && rows->front().size() > 0 ? rows->front().Number(0, 0) : 0;
 }
 
@@ -196,7 +193,7 @@ EventLog::Placed PgPlacedLog::Before(std::uint64_t place, std::size_t rows) {
   const std::uint64_t last =
       std::min<std::uint64_t>(place, std::numeric_limits<std::int64_t>::max());
   const auto found =
-      Ask(kPlacedBefore, PgArguments().Int(AsInt(last)).Bytes(group_).Int(AsInt(rows)));
+      look_.Ask(kPlacedBefore, PgArguments().Int(AsInt(last)).Bytes(group_).Int(AsInt(rows)));
   if (!found || found->front().size() == 0) return {};
   const PgRows& row = found->front();
   return {PackRowId({static_cast<std::uint32_t>(row.Int(0, 0)), row.Number(0, 1)}),
@@ -221,10 +218,7 @@ Result<OperationPage> ListPgOperations(PgReader& reader, const std::string& grou
     if (looked >= limits::kOperationsScanRows) break;  // whoever asks goes on from here
     const auto answered = reader.Ask(is_up ? kNewerOperations : kOlderOperations,
                                      PgArguments().Int(AsInt(at)).Bytes(group).Int(AsInt(limit)));
-    if (!answered || log.is_away()) {
-      return std::unexpected(Error(ErrorCode::kLedgerUnavailable,
-                                   "the ledger's database does not answer", Delivery::kNotSent));
-    }
+    if (!answered || log.away()) return std::unexpected(PgAway());
     const PgRows& rows = answered->front();
     for (int row = 0; row < rows.size() && page.events.size() < limit; ++row) {
       const std::uint64_t id =

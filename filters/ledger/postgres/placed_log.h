@@ -2,9 +2,7 @@
 // only. A place is a number that grows over all streams.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
-#include <expected>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,7 +19,7 @@ namespace recourse {
 
 class PgPlacedLog final : public EventLog {
  public:
-  PgPlacedLog(PgReader& reader, std::string group) : reader_(reader), group_(std::move(group)) {}
+  PgPlacedLog(PgReader& reader, std::string group) : look_(reader), group_(std::move(group)) {}
 
   std::expected<void, AppendError> Append(const RowBatch& batch) override;
   std::unique_ptr<Reader> NewReader() override;
@@ -32,16 +30,11 @@ class PgPlacedLog final : public EventLog {
   LogSpace Space(std::uint64_t need) override { return {need, 0}; }
   std::uint64_t PlaceOf(std::uint64_t id) override;
   Placed Before(std::uint64_t place, std::size_t rows) override;
-  // The database did not answer: what it said of places and of the end is not so.
-  bool is_away() const { return is_away_; }
+  std::optional<Error> away() const override;
 
  private:
-  std::expected<std::vector<PgRows>, std::string> Ask(const PgStatement& statement,
-                                                      const PgArguments& arguments);
-
-  PgReader& reader_;
+  PgLook look_;
   const std::string group_;
-  std::atomic<bool> is_away_{false};
 };
 
 // What they write, as it comes, for whoever follows them. No order over streams is relied on, as a

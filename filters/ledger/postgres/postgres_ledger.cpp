@@ -61,46 +61,6 @@ struct Counted {
   const std::size_t size, before;
 };
 
-// A flow that only its deadline has stopped, with nothing unknown, is not among the parked ones.
-constexpr PgStatement kCounts{
-    "counts",
-    "WITH parked AS (SELECT f.row_stream, f.row_number, f.cause = 5 AND NOT EXISTS (SELECT 1"
-    "  FROM operation o WHERE o.flow = f.flow AND o.grp = f.grp AND o.phase IN (5, 6))"
-    "  AS is_stopped FROM flow f WHERE f.grp = $1::text AND f.phase = 6)"
-    " SELECT (SELECT count(*) FROM work WHERE grp = $1::text AND kind = 1),"
-    " (SELECT count(*) FROM work WHERE grp = $1::text AND kind = 2),"
-    " (SELECT count(*) FROM flow WHERE grp = $1::text AND phase = 1),"
-    " (SELECT count(*) FROM flow WHERE grp = $1::text AND phase IN (3, 4)),"
-    " (SELECT count(*) FROM parked WHERE NOT is_stopped),"
-    " (SELECT min(o.wall_ms) FROM work w JOIN event f ON f.stream = w.stream AND f.number = "
-    "w.number AND f.grp = w.grp"
-    " JOIN operation o ON o.grp = f.grp AND o.key = f.key WHERE w.grp = $1::text AND w.kind = 1),"
-    " (SELECT sum(pg_total_relation_size(c.oid))::bigint FROM pg_class c"
-    " WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r'),"
-    " (SELECT restored_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM secret s"
-    " WHERE s.grp = $1::text AND s.accepted_at >= restored_at) FROM ledger),"
-    " (SELECT count(*) FROM parked WHERE is_stopped),"
-    " (SELECT coalesce((extract(epoch FROM min(e.at)) * 1000)::bigint, 0) FROM parked p"
-    "  JOIN event e ON e.stream = p.row_stream AND e.number = p.row_number WHERE NOT "
-    "p.is_stopped)"};
-// Who has something to do says so each second. A turn of the keeper has no owner.
-#define PG_LIVES "s.state = 1 AND s.at > now() - interval '3 minutes'"
-constexpr PgStatement kOrphans{
-    "orphans",
-    "SELECT (SELECT count(*) FROM work w WHERE w.grp = $1::text AND w.kind < 4 AND NOT EXISTS"
-    " (SELECT 1 FROM stream s WHERE s.stream = w.owner AND " PG_LIVES
-    ")) + (SELECT coalesce(sum(greatest(0, s.open - (SELECT count(*) FROM work w WHERE w.owner ="
-    " s.stream))), 0) FROM stream s WHERE s.grp = $1::text AND s.state < 3 AND s.open > 0"
-    " AND NOT (" PG_LIVES "))::bigint"};
-#undef PG_LIVES
-// A role that may not look into them is still told how many there are. Who reads a logical slot
-// takes nobody's place.
-constexpr PgStatement kStandbys{
-    "standbys",
-    "SELECT count(*) FROM pg_stat_replication r WHERE current_setting('synchronous_standby_names')"
-    " = '' AND NOT EXISTS (SELECT 1 FROM pg_replication_slots l WHERE l.active_pid = r.pid AND"
-    " l.slot_type = 'logical')"};
-
 // Of a dead process's operations; waits. They go out in one batch. What has moved on meanwhile is
 // none of a dead process's any more. What is sealed with a missing key is told once all is done.
 Result<void> RecordLost(Ledger& ledger, std::vector<Transition> moves) {
@@ -164,7 +124,9 @@ PostgresLedger::PostgresLedger(PgLedgerOptions options, const Clock& clock)
 
 std::expected<void, std::string> PostgresLedger::Start() {
   auto started = lane_.Start();
-  if (started) watch_.Start();
+  if (!started) return started;
+  watch_.Start();
+  counter().Look();  // so that there is something to tell when the database goes
   return started;
 }
 
@@ -323,39 +285,16 @@ VerifyReport PostgresLedger::Verify() {
 }
 
 LedgerStats PostgresLedger::Stats() {
-  const auto counts = reader().Ask(kCounts, PgArguments().Bytes(options_.store.group));
   LedgerStats stats = lane_.Stats();
-  answers_ = counts.has_value();
-  if (!counts) return stats;
-  const PgRows& row = counts->front();
-  stats.uncertain = row.Number(0, 0);
-  stats.approvals_pending = row.Number(0, 1);
-  stats.flows_open = row.Number(0, 2);
-  stats.flows_breaking = row.Number(0, 3);
-  stats.flows_parked = row.Number(0, 4);
-  const std::int64_t unknown_ms = row.Int(0, 5);
-  if (unknown_ms != 0 && (stats.oldest_pending_ms == 0 || unknown_ms < stats.oldest_pending_ms)) {
-    stats.oldest_pending_ms = unknown_ms;
-  }
-  stats.used_bytes = row.Number(0, 6);
-  stats.restored = row.Int(0, 7) != 0;
-  stats.flows_stopped = row.Number(0, 8);
-  stats.flows_parked_since_ms = row.Int(0, 9);
-  const auto number = [&](const PgStatement& statement, const PgArguments& arguments) {
-    const auto asked = reader().Ask(statement, arguments);
-    return asked ? asked->front().Number(0, 0) : 0;
-  };
-  orphaned_work_ = number(kOrphans, PgArguments().Bytes(options_.store.group));
-  asynchronous_standbys_ = number(kStandbys, {});
+  counter().AddTo(stats);
+  stats.is_away = stats.is_away || lane_.is_away();
   return stats;
 }
 
 SharedLedgerCounts PostgresLedger::SharedCounts() {
   SharedLedgerCounts counts = lane_.Counts();
-  counts.is_up = counts.is_up && answers_;
+  counter().AddTo(counts);
   counts.takeovers = watch_.takeovers();
-  counts.orphaned_work = orphaned_work_;
-  counts.asynchronous_standbys = asynchronous_standbys_;
   return counts;
 }
 

@@ -54,6 +54,7 @@ class PostgresLedger final : public PgOperatorsLedger, public LedgerAuditor {
   Result<std::vector<LoggedRow>> Rows(std::uint64_t after, std::uint64_t up_to,
                                       std::size_t limit) override;
   VerifyReport Verify() override;
+  // While the database is away with what it counted last.
   LedgerStats Stats() override;
   SharedLedgerCounts SharedCounts() override;
   GroupPast Past() const override { return lane_.past(); }
@@ -69,8 +70,6 @@ class PostgresLedger final : public PgOperatorsLedger, public LedgerAuditor {
   const Clock& clock_;
   std::atomic<std::size_t> beginning_{0};   // calls that wait to
   std::atomic<std::size_t> kept_bytes_{0};  // of answers that wait to be written
-  std::atomic<bool> answers_ = true;        // the database, when its counts were asked for
-  std::atomic<std::uint64_t> orphaned_work_{0}, asynchronous_standbys_{0};  // at that time
   PgLane lane_;
   std::mutex take_over_mutex_;
   std::function<void()> on_take_over_;  // guarded by take_over_mutex_

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "filters/ledger/model/row_id.h"
+#include "filters/ledger/postgres/waits.h"
 
 namespace recourse {
 namespace {
@@ -29,15 +30,15 @@ constexpr std::size_t kScanRows = 256;
 
 class PgLogReader final : public EventLog::Reader {
  public:
-  PgLogReader(PgReader& reader, std::uint64_t stream, std::optional<std::string> group)
-      : reader_(reader), stream_(stream), group_(std::move(group)) {}
+  PgLogReader(PgLook& look, std::uint64_t stream, std::optional<std::string> group)
+      : look_(look), stream_(stream), group_(std::move(group)) {}
 
   bool Read(std::uint64_t seq, std::string& row) override {
     const RowId id = UnpackRowId(seq);
     PgArguments asked;
     asked.Int(id.stream).Int(AsInt(id.number));
     if (group_) asked.Bytes(*group_);
-    const auto rows = reader_.Ask(group_ ? kOneRowOfGroup : kOneRow, asked);
+    const auto rows = look_.Ask(group_ ? kOneRowOfGroup : kOneRow, asked);
     if (!rows || rows->front().size() == 0) return false;
     row = rows->front().Bytes(0, 0);
     return true;
@@ -48,11 +49,11 @@ class PgLogReader final : public EventLog::Reader {
     const std::uint64_t up_to = stream_ != 0 ? stream_ : kRowStreamMax;
     while (rows_max > 0) {
       const std::size_t asked = std::min(rows_max, kScanRows);
-      const auto answered = reader_.Ask(kScan, PgArguments()
-                                                   .Int(next.stream)
-                                                   .Int(AsInt(next.number))
-                                                   .Int(AsInt(up_to))
-                                                   .Int(AsInt(asked)));
+      const auto answered = look_.Ask(kScan, PgArguments()
+                                                 .Int(next.stream)
+                                                 .Int(AsInt(next.number))
+                                                 .Int(AsInt(up_to))
+                                                 .Int(AsInt(asked)));
       if (!answered) return false;
       const PgRows& rows = answered->front();
       for (int row = 0; row < rows.size(); ++row) {
@@ -67,16 +68,15 @@ class PgLogReader final : public EventLog::Reader {
   }
 
  private:
-  PgReader& reader_;
+  PgLook& look_;
   const std::uint64_t stream_;
   const std::optional<std::string> group_;
 };
 
 }  // namespace
 
-std::expected<std::vector<PgRows>, std::string> PgReader::Ask(const PgStatement& statement,
-                                                              const PgArguments& arguments) {
-  const std::lock_guard lock(mutex_);
+std::expected<std::vector<PgRows>, std::string> PgReader::TryToAsk(const PgStatement& statement,
+                                                                   const PgArguments& arguments) {
   std::string why;
   for (int tries = 0; tries < 2; ++tries) {
     if (connection_ == nullptr || connection_->is_lost()) {
@@ -94,16 +94,36 @@ std::expected<std::vector<PgRows>, std::string> PgReader::Ask(const PgStatement&
   return std::unexpected(why);
 }
 
+std::expected<std::vector<PgRows>, std::string> PgReader::Ask(const PgStatement& statement,
+                                                              const PgArguments& arguments) {
+  const std::lock_guard lock(mutex_);
+  auto rows = TryToAsk(statement, arguments);
+  if (!rows) failure_ = rows.error();
+  return rows;
+}
+
+std::string PgReader::failure() {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+std::expected<std::vector<PgRows>, std::string> PgLook::Ask(const PgStatement& statement,
+                                                            const PgArguments& arguments) {
+  auto rows = reader_.Ask(statement, arguments);
+  if (!rows) is_away_ = true;
+  return rows;
+}
+
 std::expected<void, AppendError> PgEventLog::Append(const RowBatch& /*batch*/) {
   return std::unexpected(AppendError{.reason = "it is written elsewhere"});
 }
 
 std::unique_ptr<EventLog::Reader> PgEventLog::NewReader() {
-  return std::make_unique<PgLogReader>(reader_, stream_, group_);
+  return std::make_unique<PgLogReader>(look_, stream_, group_);
 }
 
 std::uint64_t PgEventLog::last_seq() {
-  const auto rows = reader_.Ask(kEnd, PgArguments().Int(AsInt(stream_)));
+  const auto rows = look_.Ask(kEnd, PgArguments().Int(AsInt(stream_)));
   if (!rows || rows->front().size() == 0) return 0;
   return PackRowId(
       {static_cast<std::uint32_t>(rows->front().Int(0, 0)), rows->front().Number(0, 1)});
@@ -112,7 +132,7 @@ std::uint64_t PgEventLog::last_seq() {
 LogBase PgEventLog::base() {
   RowId first{.stream = static_cast<std::uint32_t>(stream_), .number = 1};
   LogBase base;
-  const auto rows = reader_.Ask(kBase, PgArguments().Int(AsInt(stream_)));
+  const auto rows = look_.Ask(kBase, PgArguments().Int(AsInt(stream_)));
   if (rows && rows->front().size() == 1) {
     first.number = rows->front().Number(0, 0) + 1;
     const std::string_view hash = rows->front().Bytes(0, 1);
@@ -122,6 +142,10 @@ LogBase PgEventLog::base() {
   }
   base.first_seq = PackRowId(first);
   return base;
+}
+
+std::optional<Error> PgEventLog::away() const {
+  return look_.is_away() ? std::optional(PgAway()) : std::nullopt;
 }
 
 }  // namespace recourse

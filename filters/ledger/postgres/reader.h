@@ -1,6 +1,7 @@
 // What operators ask of a ledger in PostgreSQL, over a connection of its own. Thread-safe; blocks.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -17,14 +18,35 @@ class PgReader {
  public:
   explicit PgReader(PgOptions options) : options_(std::move(options)) {}
 
-  // Once more over a new connection, where the one at hand was lost.
+  // Once more over a new connection, where the one at hand was lost. Fails with a line for people.
   std::expected<std::vector<PgRows>, std::string> Ask(const PgStatement& statement,
                                                       const PgArguments& arguments);
+  // Of what failed last; empty: nothing has.
+  std::string failure();
 
  private:
+  std::expected<std::vector<PgRows>, std::string> TryToAsk(const PgStatement& statement,
+                                                           const PgArguments& arguments);
+
   const PgOptions options_;
   std::mutex mutex_;
   std::unique_ptr<PgConnection> connection_;  // guarded by mutex_
+  std::string failure_;                       // guarded by mutex_
+};
+
+// All that is asked about one log. Thread-safe.
+class PgLook {
+ public:
+  explicit PgLook(PgReader& reader) : reader_(reader) {}
+  std::expected<std::vector<PgRows>, std::string> Ask(const PgStatement& statement,
+                                                      const PgArguments& arguments);
+  void NoteAway() { is_away_ = true; }
+  // Something of it was not answered, and what seems not to be there may well be.
+  bool is_away() const { return is_away_; }
+
+ private:
+  PgReader& reader_;
+  std::atomic<bool> is_away_ = false;
 };
 
 // Rows by their ids, of one stream or, with 0, of all one after the other; read only. Named by its
@@ -32,7 +54,7 @@ class PgReader {
 class PgEventLog : public EventLog {
  public:
   PgEventLog(PgReader& reader, std::uint64_t stream, std::optional<std::string> group = {})
-      : reader_(reader), stream_(stream), group_(std::move(group)) {}
+      : look_(reader), stream_(stream), group_(std::move(group)) {}
 
   std::expected<void, AppendError> Append(const RowBatch& batch) override;
   std::unique_ptr<Reader> NewReader() override;
@@ -41,9 +63,13 @@ class PgEventLog : public EventLog {
   std::string LoadAges() override { return {}; }
   LogSizes sizes() override { return {}; }
   LogSpace Space(std::uint64_t need) override { return {need, 0}; }
+  std::optional<Error> away() const override;
+
+ protected:
+  PgLook& look() { return look_; }
 
  private:
-  PgReader& reader_;
+  PgLook look_;
   const std::uint64_t stream_;
   const std::optional<std::string> group_;
 };

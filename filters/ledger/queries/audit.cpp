@@ -66,6 +66,7 @@ Result<std::vector<LoggedRow>> ListRows(EventLog& log, const SharedKeys& keys, s
   // 0 is before every stream's first row.
   if (after == 0) after = PackRowId({.stream = UnpackRowId(first).stream});
   const std::uint64_t last = std::min(log.last_seq(), up_to);
+  if (const auto away = log.away()) return std::unexpected(*away);
   if (after >= last) return rows;
   const std::uint64_t most = std::min<std::uint64_t>(
       {std::clamp(limit, std::size_t{1}, limits::kAdminPageMax), last - after});
@@ -86,6 +87,7 @@ Result<std::vector<LoggedRow>> ListRows(EventLog& log, const SharedKeys& keys, s
   };
   const bool read = log.NewReader()->Scan(next, static_cast<std::size_t>(most), take);
   if (read && !rows.empty()) return rows;
+  if (const auto away = log.away()) return std::unexpected(*away);
   if (log.base().first_seq > after + 1) {
     return std::unexpected(Error(ErrorCode::kLedgerUnavailable,
                                  "retention has removed the rows that were asked for",

@@ -98,7 +98,9 @@ Result<std::map<std::uint64_t, FlowState>> Read(EventLog& log, std::uint64_t fro
           next = seq + 1;
           return is_sound && seq < last;
         });
-    if (!read || !is_sound) return std::unexpected(Unreadable(next == first ? next : next - 1));
+    if (!read || !is_sound) {
+      return std::unexpected(WhyUnread(log, next == first ? next : next - 1));
+    }
     if (next == first) break;  // retention has removed the rest meanwhile
   }
   return history.End(now_ms);

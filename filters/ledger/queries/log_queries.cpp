@@ -240,7 +240,11 @@ VerifyReport Check(EventLog& log, RowChecker& checker, std::uint64_t last_id, co
     checker.Fail(kMissingKeyCheck, checker.WhatIsMissing());
   }
   report.ok = !checker.has_failed();
-  if (report.ok) {
+  if (const auto away = log.away()) {
+    report = VerifyReport();
+    report.is_away = true;
+    report.problem = away->detail();
+  } else if (report.ok) {
     report.bad_row = 0;
   } else {
     report.check = checker.check();
@@ -280,7 +284,7 @@ Result<void> Walk(EventLog& log, PageBuilder& builder, std::uint64_t next, std::
     const bool read =
         reader->Scan(next, std::min<std::uint64_t>(limits::kScanChunkRows, last - next + 1), take);
     if (!read || builder.is_damaged() || builder.last_seq() < next) {
-      return std::unexpected(Unreadable(builder.last_seq()));
+      return std::unexpected(WhyUnread(log, builder.last_seq()));
     }
     next = builder.last_seq() + 1;
   }
@@ -343,7 +347,7 @@ Result<std::optional<Event>> FindEvent(EventLog& log, const SharedKeys& keys, st
   if (id == 0 || id > log.last_seq()) return std::nullopt;
   const bool is_there = log.NewReader()->Read(id, bytes);
   if (id < log.base().first_seq) return FindOperation(log, keys, id);
-  if (!is_there) return std::unexpected(Unreadable(id));
+  if (!is_there) return std::unexpected(WhyUnread(log, id));
   const auto row = ParseRow(bytes);
   if (!row) return std::unexpected(Unreadable(id));
   if (row->head.kind != RowKind::kEvent) return std::nullopt;

@@ -114,6 +114,9 @@ class EventLog {
   }
   // Whether it cannot be written any more, also when nobody has tried since. Thread-safe.
   virtual bool has_failed() { return false; }
+  // What holds the log did not answer all that it was asked since this object was made: it may have
+  // rows that were not found, and an end that is further on. Thread-safe.
+  virtual std::optional<Error> away() const { return std::nullopt; }
   virtual Digest identity() const { return {}; }  // tells this log from any other
   // Where Scan finds the row of that id; thread-safe. In a log of one stream it is the id itself.
   virtual std::uint64_t PlaceOf(std::uint64_t id) { return id; }
@@ -128,5 +131,11 @@ class EventLog {
     return id < base().first_seq ? Placed() : Placed{id, id};
   }
 };
+
+// Why a row that should be there could not be read.
+inline Error WhyUnread(const EventLog& log, std::uint64_t row) {
+  const auto away = log.away();
+  return away ? *away : Unreadable(row);
+}
 
 }  // namespace recourse

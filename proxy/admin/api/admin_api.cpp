@@ -97,7 +97,10 @@ ServedAnswer AdminApi::Do(const AccessControl::Visit& visit, const HttpRequest& 
 
 ServedAnswer AdminApi::Post(const AccessControl::Visit& visit, const HttpRequest& request) {
   const std::string_view at = visit.endpoint->path;
-  if (at == admin_paths::kLedgerVerify) return JsonAnswer(ToJson(parts_.ledger.Verify()));
+  if (at == admin_paths::kLedgerVerify) {
+    const VerifyReport report = parts_.ledger.Verify();
+    return report.is_away ? NoLedger(report.problem) : JsonAnswer(ToJson(report));
+  }
   if (at == admin_paths::kLedgerBackup) return Backup(visit.who);
   if (at == admin_paths::kLedgerAccept) return Accept(visit.who, request.body);
   if (at != admin_paths::kPolicyReload)

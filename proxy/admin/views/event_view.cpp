@@ -148,6 +148,11 @@ constexpr JsonMember<FlowMoved> kFlowMove[] = {
 
 constexpr JsonMember<VerifyReport> kVerified[] = {
     Bool<&VerifyReport::ok>("ok"),
+    Number<[](const VerifyReport& of) {
+      const std::uint32_t stream = UnpackRowId(of.last_id).stream;
+      return stream != 0 ? std::optional(stream) : std::nullopt;
+    }>("stream", "Of a shared ledger: the one that this process writes, which alone was checked")
+        .MayLack(),
     Id<&VerifyReport::first_id>("first_id"),
     Text<&VerifyReport::base>("base"),
     Number<&VerifyReport::rows>("rows"),
@@ -168,6 +173,11 @@ constexpr JsonMember<LedgerStats> kLedger[] = {
     Bool<&LedgerStats::is_index_failing>("index_failing",
                                          "The key index cannot be written and grows in memory"),
     Bool<&LedgerStats::restored>("restored", "A restore from a backup is not accepted yet"),
+    Bool<&LedgerStats::is_away>("away", "Its database does not answer: new writes are refused"),
+    Time<&LedgerStats::counted_ms>(
+        "counted",
+        "Of a shared ledger: when what is told of all pods was so. Without it that is not known")
+        .MayLack(),
     TextIfAny<&LedgerStats::not_opened>("not_opened", "Why nothing is recorded; observe mode only"),
     Id<&LedgerStats::first_id>("first_id"),
     Id<&LedgerStats::last_id>("last_id"),

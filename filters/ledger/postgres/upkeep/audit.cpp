@@ -71,8 +71,9 @@ struct UnlikeRow {
 // Compares the columns of each row that was found good.
 class ComparingReader final : public EventLog::Reader {
  public:
-  ComparingReader(PgReader& reader, const PgStream& of, std::optional<UnlikeRow>& unlike)
-      : reader_(reader), unlike_(unlike), intents_(reader, of.group), waiting_(reader, of.group) {}
+  ComparingReader(PgReader& reader, PgLook& look, const PgStream& of,
+                  std::optional<UnlikeRow>& unlike)
+      : look_(look), unlike_(unlike), intents_(reader, of.group), waiting_(reader, of.group) {}
 
   bool Read(std::uint64_t /*seq*/, std::string& /*row*/) override { return false; }
 
@@ -80,10 +81,10 @@ class ComparingReader final : public EventLog::Reader {
     RowId next = UnpackRowId(from);
     while (rows_max > 0) {
       const std::size_t asked = std::min(rows_max, kAuditScanRows);
-      const auto answered = reader_.Ask(kAuditRows, PgArguments()
-                                                        .Int(next.stream)
-                                                        .Int(AsInt(next.number))
-                                                        .Int(static_cast<std::int64_t>(asked)));
+      const auto answered = look_.Ask(kAuditRows, PgArguments()
+                                                      .Int(next.stream)
+                                                      .Int(AsInt(next.number))
+                                                      .Int(static_cast<std::int64_t>(asked)));
       if (!answered) return false;
       const PgRows& rows = answered->front();
       for (int at = 0; at < rows.size(); ++at) {
@@ -134,6 +135,8 @@ class ComparingReader final : public EventLog::Reader {
       unlike_ = UnlikeRow{wrong->row, wrong->is_missing
                                           ? "the table `intent` does not have what it says"
                                           : "the table `intent` leads from it to another intent"};
+    } else {
+      look_.NoteAway();
     }
     return false;
   }
@@ -143,11 +146,13 @@ class ComparingReader final : public EventLog::Reader {
     if (missing) {
       unlike_ = UnlikeRow{missing->row,
                           fmt::format("the table `{}` does not know of it", missing->table)};
+    } else {
+      look_.NoteAway();
     }
     return false;
   }
 
-  PgReader& reader_;
+  PgLook& look_;
   std::optional<UnlikeRow>& unlike_;
   IntentCheck intents_;
   WaitingCheck waiting_;
@@ -158,7 +163,7 @@ class ComparingLog final : public PgEventLog {
   ComparingLog(PgReader& reader, const PgStream& of)
       : PgEventLog(reader, of.stream), reader_(reader), of_(of) {}
   std::unique_ptr<Reader> NewReader() override {
-    return std::make_unique<ComparingReader>(reader_, of_, unlike_);
+    return std::make_unique<ComparingReader>(reader_, look(), of_, unlike_);
   }
   const std::optional<UnlikeRow>& unlike() const { return unlike_; }
 
@@ -193,7 +198,7 @@ VerifyReport VerifyPgStream(PgReader& reader, const SharedKeys& keys, const PgSt
   ComparingLog log(reader, stream);
   VerifyReport report = keys != nullptr ? VerifyLog(log, keys, stream.last_id, stream.chain)
                                         : VerifyChain(log, stream.last_id, stream.chain);
-  if (const auto& unlike = log.unlike()) {
+  if (const auto& unlike = log.unlike(); unlike && !report.is_away) {
     report.ok = false;
     report.bad_row = unlike->row;
     report.check = "columns";

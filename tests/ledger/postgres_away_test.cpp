@@ -1,0 +1,186 @@
+// What operators and auditors are told of a shared ledger while its database does not answer: that,
+// and never that nothing is there, or that something was changed.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "filters/ledger/ledger.h"
+#include "filters/ledger/open/shared_audit.h"
+#include "filters/ledger/queries/audit.h"
+#include "filters/ledger/queries/log_queries.h"
+#include "filters/ledger/shared_view.h"
+#include "policy/uri/ledger_url.h"
+#include "tests/ledger/postgres_relay.h"
+#include "tests/ledger/postgres_upkeep_fixture.h"
+
+namespace recourse::postgres_away_test {
+namespace {
+
+constexpr std::string_view kAway = "the ledger's database does not answer";
+
+class AwayTest : public PostgresUpkeepTest {
+ protected:
+  void SetUp() override { last_ = Finish(*cut_, "k"); }
+  static SharedLedger At(const std::string& url) {
+    return {.url = {.store = LedgerUrl::Store::kPostgres, .place = url}, .password_file = {}};
+  }
+  static NewOperation Step(std::string_view key) {
+    NewOperation call = Call(key, "flow-1");
+    call.event.is_step = true;
+    return call;
+  }
+  LedgerAuditor& Auditor() { return dynamic_cast<LedgerAuditor&>(*cut_); }
+
+  PostgresRelay relay_{SocketOf(url_)};
+  const std::string through_ = UrlThrough(relay_.directory(), url_);
+  const std::unique_ptr<Ledger> cut_ = OpenTestPostgres(through_, clock_);
+  Event last_;
+};
+
+TEST_F(AwayTest, ItsChainIsNotSaidToBeBroken) {
+  relay_.SetAway(true);
+  const VerifyReport report = cut_->Verify();
+  EXPECT_TRUE(report.is_away);
+  EXPECT_FALSE(report.ok);
+  EXPECT_EQ(report.problem, kAway);
+  EXPECT_EQ(report.check, "");
+  relay_.SetAway(false);
+  EXPECT_TRUE(cut_->Verify().ok);
+}
+
+TEST_F(AwayTest, ItsRowsAreNotSaidToHaveEnded) {
+  ASSERT_FALSE(Auditor().Rows(0, last_.id, 100)->empty());
+  relay_.SetAway(true);
+  for (const std::uint64_t after : {std::uint64_t{0}, last_.id - 1}) {
+    const auto rows = Auditor().Rows(after, last_.id, 100);
+    ASSERT_FALSE(rows);
+    EXPECT_EQ(rows.error().detail(), kAway);
+  }
+}
+
+// A page whose places were found, and whose rows were not.
+TEST_F(AwayTest, ARowThatCannotBeAskedForIsNotDamaged) {
+  PgReader reader(PgOptions{.url = through_});
+  PgEventLog log(reader, UnpackRowId(last_.id).stream);
+  EXPECT_EQ(log.last_seq(), last_.id);
+  EXPECT_FALSE(log.away());
+  relay_.SetAway(true);
+  std::string row;
+  EXPECT_FALSE(log.NewReader()->Read(last_.id, row));
+  ASSERT_TRUE(log.away());
+  EXPECT_EQ(WhyUnread(log, last_.id).detail(), kAway);
+}
+
+// It goes once one row has been read.
+class CutLog final : public PgEventLog {
+ public:
+  CutLog(PgReader& reader, std::uint64_t stream, PostgresRelay& relay)
+      : PgEventLog(reader, stream), relay_(relay) {}
+  std::unique_ptr<Reader> NewReader() override {
+    return std::make_unique<CutReader>(PgEventLog::NewReader(), relay_);
+  }
+
+ private:
+  class CutReader final : public Reader {
+   public:
+    CutReader(std::unique_ptr<Reader> whole, PostgresRelay& relay)
+        : whole_(std::move(whole)), relay_(relay) {}
+    bool Read(std::uint64_t seq, std::string& row) override { return whole_->Read(seq, row); }
+    bool Scan(std::uint64_t from, std::size_t /*rows_max*/, const Visit& visit) override {
+      const bool read = whole_->Scan(from, 1, visit);
+      relay_.SetAway(true);
+      return read;
+    }
+
+   private:
+    const std::unique_ptr<Reader> whole_;
+    PostgresRelay& relay_;
+  };
+  PostgresRelay& relay_;
+};
+
+TEST_F(AwayTest, AChainOfWhichTheRestCannotBeReadIsNotBroken) {
+  PgReader reader(PgOptions{.url = through_});
+  CutLog log(reader, UnpackRowId(last_.id).stream, relay_);
+  const VerifyReport report = VerifyChain(log, last_.id, Digest{});
+  EXPECT_TRUE(report.is_away);
+  EXPECT_EQ(report.problem, kAway);
+}
+
+TEST_F(AwayTest, WhatItCountedLastIsToldAsThat) {
+  Dispatch(*cut_, Step("open"));
+  const LedgerStats before = cut_->Stats();
+  EXPECT_FALSE(before.is_away);
+  EXPECT_EQ(before.flows_open, 1U);
+  ASSERT_TRUE(before.counted_ms);
+  relay_.SetAway(true);
+  clock_.Advance(Millis(5'000));
+  const LedgerStats after = cut_->Stats();
+  EXPECT_TRUE(after.is_away);
+  EXPECT_EQ(after.flows_open, 1U);
+  EXPECT_EQ(after.used_bytes, before.used_bytes);
+  EXPECT_EQ(after.counted_ms, before.counted_ms);
+  relay_.SetAway(false);
+}
+
+TEST_F(AwayTest, WhatItCountedAtItsStartIsKnown) {
+  Dispatch(*cut_, Step("open"));
+  const auto fresh = OpenTestPostgres(through_, clock_);
+  relay_.SetAway(true);
+  EXPECT_EQ(fresh->Stats().flows_open, 1U);
+  relay_.SetAway(false);
+}
+
+TEST_F(AwayTest, WhatNobodySeesToIsNotForgotten) {
+  auto& view = dynamic_cast<SharedLedgerView&>(*cut_);
+  Execute("UPDATE stream SET open = 3, state = 1, at = now() - interval '1 hour' WHERE stream = " +
+          std::to_string(UnpackRowId(Finish(*one_, "lost").id).stream));
+  (void)cut_->Stats();
+  const std::uint64_t before = view.SharedCounts().orphaned_work;
+  EXPECT_GT(before, 0U);
+  relay_.SetAway(true);
+  (void)cut_->Stats();
+  EXPECT_FALSE(view.SharedCounts().is_up);
+  EXPECT_EQ(view.SharedCounts().orphaned_work, before);
+  relay_.SetAway(false);
+}
+
+TEST_F(AwayTest, WhoeverWantsACopyIsToldWhatToBackUp) {
+  const auto copy = cut_->StartCopy();
+  ASSERT_FALSE(copy);
+  EXPECT_NE(copy.error().find("is in a database, which is what to back up"), std::string::npos);
+}
+
+// An auditor, who has been listing streams a moment ago.
+TEST_F(AwayTest, AnAuditSaysThatItKnowsNothing) {
+  const SharedLedger place = At(through_);
+  const auto audit = SharedAudit::Open(place, nullptr);
+  ASSERT_TRUE(audit) << audit.error().why;
+  const std::vector<SharedStream> streams = (*audit)->streams();
+  ASSERT_FALSE(streams.empty());
+  EXPECT_TRUE((*audit)->Verify(streams.back()).ok);
+  relay_.SetAway(true);
+  const VerifyReport report = (*audit)->Verify(streams.back());
+  EXPECT_TRUE(report.is_away && !report.ok);
+  const auto rows = (*audit)->Rows(streams.back(), 0, 100);
+  const auto base = (*audit)->BaseOf(streams.back());
+  const auto tables = (*audit)->CheckTables();
+  const auto gaps = (*audit)->Gaps();
+  ASSERT_TRUE(!rows && !base && !tables && !gaps);
+  for (const std::string& said :
+       {report.problem, rows.error(), base.error(), tables.error(), gaps.error()}) {
+    EXPECT_TRUE(said.starts_with(std::string(kAway) + ": ")) << said;
+  }
+  EXPECT_TRUE(SharedAudit::Open(place, nullptr).error().is_away);
+}
+
+TEST_F(AwayTest, TablesThatAreNoneAreNotAway) {
+  const auto audit = SharedAudit::Open(At(FreshPostgresUrl()), nullptr);
+  ASSERT_FALSE(audit);
+  EXPECT_FALSE(audit.error().is_away) << audit.error().why;
+}
+
+}  // namespace
+}  // namespace recourse::postgres_away_test
