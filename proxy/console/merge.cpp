@@ -211,6 +211,10 @@ std::string MergedStatus(std::span<const LedgerAnswer> answers,
       for (const std::string_view name : {"version", "state", "mode", "started"}) {
         one.TextIfAny(name, ScalarText(answer.json, name));
       }
+      const Json* const held = answer.json.Find("ledger");
+      if (held == nullptr || ScalarText(*held, "away") != "true") return;
+      one.Bool("away", true);
+      one.TextIfAny("counted", ScalarText(*held, "counted"));
     });
     WriteLedgers(json, states);
   });

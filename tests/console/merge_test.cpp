@@ -294,6 +294,16 @@ TEST(MergeTest, AStatusIsTheSumOfAll) {
   EXPECT_EQ(status.Find("processes")->items.back().members.size(), 1U);
 }
 
+TEST(MergeTest, AStatusSaysWhoseDatabaseIsAway) {
+  const std::vector<LedgerAnswer> answers{
+      Answer("eu", R"({"state":"ready","ledger":{"away":true,"counted":"then"}})"),
+      Answer("us", R"({"state":"ready","ledger":{"away":false,"counted":"now"}})"),
+      Answer("asia", R"({"state":"ready","ledger":{"away":[true]}})")};
+  const Json status = JsonOf(MergedStatus(answers, {}));
+  EXPECT_EQ(Told(status, "processes", "away"), "true  ");
+  EXPECT_EQ(Told(status, "processes", "counted"), "then  ");
+}
+
 TEST(MergeTest, ANumberPastAllOthersHidesNoneOfThem) {
   const std::vector<LedgerAnswer> answers{
       Answer("eu", R"({"approvals_pending":18446744073709551615})"),

@@ -19,6 +19,7 @@ from support.postgres import Postgres
 from support.recourse import BINARY, ROOT, WAIT_MAX, Recourse, run_cli
 from support.waiting import wait_until
 from test_fleet import Pods, write
+from test_fleet_away import AWAY
 
 EU, US = "eu", "us"
 
@@ -114,6 +115,12 @@ def test_rows_of_all_ledgers_are_listed_and_name_theirs(console, ledgers, token)
     status = console.page("/status")
     assert status["approvals_pending"] >= 2
     assert {one["ledger"] for one in status["streams"]} == {EU, US}
+    printed = console.by("ann", "status").stdout.splitlines()
+    said = {line.split()[0]: line for line in printed}
+    assert f" {status['approvals_pending']} waiting " in said["approvals"], printed
+    states = [line for line in printed if line.startswith("ledger ")]
+    assert len(states) == 2 and " eu: up; its process: " in states[0], printed
+    assert [line for line in printed if line.startswith("stream       us:")], printed
     table = console.by("ann", "operations", "list").stdout
     assert " eu:" in " " + table and "us:" in table
 
@@ -198,6 +205,8 @@ def test_a_ledger_that_is_away_hides_no_other_and_comes_back(console, ledgers, s
         (away,) = [one for one in page["ledgers"] if one["name"] == US]
         assert away["why"]
         assert 'ledger="us"} 0' in console.probe("/metrics")[1]
+        said = console.by("ann", "status").stdout
+        assert f"; new writes are refused: {AWAY}; what is told of all pods" in said, said
         # Decisions of the other one go on; of this one nothing is said to be done.
         digest = console.page(f"/approvals/{call}")["digest"]
         order = {"digest": digest}
