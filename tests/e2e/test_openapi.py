@@ -57,6 +57,7 @@ NOT_WRITTEN = {
     "EventLine request_left_out": "every request here is kept",
     "EventLine task_request": "no backend here has tasks",
     "FlowStep changed_since": "no undo here is held back",
+    "Ledger counted": SHARED,
     "Ledger not_opened": "the ledger can be opened",
     "PlaceDrift": "no undo here is held back",
     "Policy.orphaned": "every policy here is kept",
@@ -65,6 +66,7 @@ NOT_WRITTEN = {
     "Report.unlisted": "every call here is of a tool",
     "Verified bad_row": "the chain is whole",
     "Verified check": "the chain is whole",
+    "Verified stream": SHARED,
 }  # fmt: skip
 # Of most operations, and brought about once for all.
 COMMON = {400, 401, 403, 421, 429, 503}
