@@ -425,15 +425,19 @@ void PgBatches::Lose(PgVerb& verb) {
 // one lives.
 void PgBatches::Refuse(PgVerb& verb, const Error& why) {
   if (verb.abandoned()) return Drop(verb, {});
-  const auto* const record = dynamic_cast<const PgRecord*>(&verb);
+  auto* const record = dynamic_cast<PgRecord*>(&verb);
   const bool is_outcome = record != nullptr && own_.contains(record->operation());
   const int doublings = std::min(verb.refusals - kPgRefusedAtOnce, kPgRefusedDoublings);
   ++verb.refusals;
   if (!is_outcome && verb.refusals > kPgLossesMax) return Drop(verb, verb.Fail(why));
   ++verb.rounds;
   Restart(verb);
-  if (is_outcome && doublings >= 0)
-    verb.due = local_.clock.Now() + kPgRefusedFirst * (1 << doublings);
+  if (!is_outcome || doublings < 0) return;
+  verb.due = local_.clock.Now() + kPgRefusedFirst * (1 << doublings);
+  if (doublings < kPgRefusedDoublings) return;
+  Executor* const executor = verb.executor();
+  jobs_.Tell(executor,
+             record->TellMeanwhile(Error(why.code(), why.detail(), Delivery::kUncertain)));
 }
 
 void PgBatches::Drop(PgVerb& verb, Job job) {

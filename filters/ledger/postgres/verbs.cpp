@@ -96,7 +96,7 @@ Judged<Plan*> PgCancel::Ask(Known& known) {
 // The caller's event is left to it until this is decided: another round may need its row again.
 void PgRecord::Reset() {
   plan_ = Plan();
-  transition_.emplace(wait_->asked);
+  transition_.emplace(wait_ != nullptr ? wait_->asked : *asked_);
   const Event* const sent = std::exchange(transition_->dispatching, nullptr);
   if (sent != nullptr) transition_->key = sent->key;
 }
@@ -108,7 +108,16 @@ Judged<Plan*> PgRecord::Ask(Known& known) {
   return &plan_;
 }
 
+Job PgRecord::TellMeanwhile(const Error& error) {
+  if (wait_ == nullptr) return {};
+  asked_ = *transition_;  // whose event is with its waiter
+  auto* const waiter = std::exchange(wait_, nullptr);
+  waiter->result = std::unexpected(error);
+  return Wake(waiter);
+}
+
 Job PgRecord::Succeed() {
+  if (wait_ == nullptr) return {};
   wait_->result = std::move(FirstEvent(plan_));
   return Wake(wait_);
 }
@@ -137,6 +146,7 @@ void PgRecord::TellSecondEffect() {
 
 Job PgRecord::Fail(const Error& error) {
   TellSecondEffect();
+  if (wait_ == nullptr) return {};
   wait_->result = std::unexpected(error);
   return Wake(wait_);
 }

@@ -131,8 +131,12 @@ class PgRecord final : public PgVerb {
   explicit PgRecord(PgRecordWait* wait) : wait_(wait) {}
   Job Succeed() override;
   Job Fail(const Error& error) override;
-  Executor* executor() const override { return wait_->executor; }
-  std::uint64_t operation() const { return wait_->asked.operation; }
+  // Its waiter is told that, and waits no more; what it says is still written once that can be.
+  Job TellMeanwhile(const Error& error);
+  Executor* executor() const override { return wait_ != nullptr ? wait_->executor : nullptr; }
+  std::uint64_t operation() const {
+    return wait_ != nullptr ? wait_->asked.operation : asked_->operation;
+  }
 
  protected:
   void Reset() override;
@@ -141,7 +145,8 @@ class PgRecord final : public PgVerb {
  private:
   void TellSecondEffect();
 
-  PgRecordWait* const wait_;
+  PgRecordWait* wait_;                 // null: its waiter has been told
+  std::optional<Transition> asked_{};  // then
   std::optional<Transition> transition_;
   Plan plan_;
 };
