@@ -35,8 +35,9 @@ constexpr PgStatement kObservedStreams{
     "observed_streams", PG_STREAMS
     " AND NOT EXISTS (SELECT 1 FROM work w WHERE w.owner = s.stream AND w.kind < 4)"
     " AND NOT EXISTS (SELECT 1 FROM event e WHERE e.stream = s.stream AND e.number >= s.low"
-    "  AND e.number <= s.head AND e.won AND e.phase = 5 AND get_byte(e.bytes, 88) & 16 = "
-    "0)" PG_TAKERS};
+    "  AND e.number <= s.head AND e.won"
+    // Rows of other kinds are shorter.
+    "  AND CASE WHEN e.phase = 5 THEN get_byte(e.bytes, 88) & 16 = 0 ELSE false END)" PG_TAKERS};
 #undef PG_STREAMS
 #undef PG_TAKERS
 constexpr PgStatement kBeats{
