@@ -178,6 +178,13 @@ class Patroni(Database):
         return wait_until(lambda: (self.leader(but), 0) if self.leader(but) is not None else None,
                           "no node leads", BACK_MAX)[0]  # fmt: skip
 
+    def await_next(self, lost):
+        """Who leads in its place; nobody, where Patroni itself is stuck: then the fault ends."""
+        try:
+            wait_until(lambda: self.leader([lost]) is not None, seconds=STUCK_S)
+        except InVain:
+            print(f"    nobody led in place of n{lost} for {STUCK_S:g} s", flush=True)
+
     def roles(self):
         """{node: "master", "replica", ...} of those that a leader counts."""
         for node in NODES:
@@ -223,7 +230,7 @@ class Patroni(Database):
         signal_all(pids, SIGSTOP)
         kill_all([*pids, *self.server_pids(node)])
         self.nodes[node].wait()
-        self.await_leader([node])
+        self.await_next(node)
         lasts(dice.uniform(0.0, 4.0))  # how long the node is away is what this is about
         self.start_node(node)
 
@@ -232,7 +239,7 @@ class Patroni(Database):
         pids = self.node_pids(node)
         signal_all(pids, SIGSTOP)
         try:
-            self.await_leader([node])
+            self.await_next(node)
             lasts(dice.uniform(0.0, 4.0))  # as above
         finally:
             signal_all(pids, SIGCONT)
