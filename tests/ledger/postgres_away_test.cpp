@@ -2,12 +2,16 @@
 // and never that nothing is there, or that something was changed.
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "filters/ledger/ledger.h"
 #include "filters/ledger/open/shared_audit.h"
+#include "filters/ledger/postgres/open.h"
 #include "filters/ledger/queries/audit.h"
 #include "filters/ledger/queries/log_queries.h"
 #include "filters/ledger/shared_view.h"
@@ -30,6 +34,14 @@ class AwayTest : public PostgresUpkeepTest {
     NewOperation call = Call(key, "flow-1");
     call.event.is_step = true;
     return call;
+  }
+  static bool IsSoon(const std::function<bool()>& condition) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    while (!condition()) {
+      if (std::chrono::steady_clock::now() > end) return false;
+      std::this_thread::yield();
+    }
+    return true;
   }
   LedgerAuditor& Auditor() { return dynamic_cast<LedgerAuditor&>(*cut_); }
 
@@ -151,6 +163,71 @@ TEST_F(AwayTest, WhoeverWantsACopyIsToldWhatToBackUp) {
   const auto copy = cut_->StartCopy();
   ASSERT_FALSE(copy);
   EXPECT_NE(copy.error().find("is in a database, which is what to back up"), std::string::npos);
+}
+
+TEST_F(AwayTest, WhatWaitsForItDoesNotHurryTheNextTry) {
+  const Event sent = Dispatch(*cut_, Call("sent"));
+  Started<Result<Begun>> begins(cut_->Begin(Call("begins"), executor_));
+  relay_.SetAway(true);
+  Started<Result<Event>> outcome(cut_->Record(Success(sent, "answer"), executor_));
+  cut_->MarkAnswered(AttemptId::Of(last_));
+  const int before = relay_.connects();
+  const auto start = std::chrono::steady_clock::now();
+  ASSERT_TRUE(IsSoon([&] { return relay_.connects() >= before + 8; }));
+  // Pauses of 20, 40, 80, 160, 320, 640 ms lie between seven of them, an auditor's aside.
+  EXPECT_GT(std::chrono::steady_clock::now() - start, Millis(1'000));
+  relay_.SetAway(false);
+  EXPECT_TRUE(outcome.Get(executor_));
+}
+
+// A server that is stopped, or a network that drops what is sent.
+class SilentTest : public AwayTest {
+ protected:
+  using Beginning = std::unique_ptr<Started<Result<Begun>>>;
+  Beginning Start(std::string_view key) {
+    return std::make_unique<Started<Result<Begun>>>(cut_->Begin(Call(key), executor_));
+  }
+  void ExpectUnsent(const Beginning& begin) {
+    const auto told = begin->Get(executor_);
+    ASSERT_FALSE(told);
+    EXPECT_EQ(told.error().detail(), kAway);
+    EXPECT_EQ(told.error().delivery(), Delivery::kNotSent);
+  }
+  bool IsUp() { return dynamic_cast<SharedLedgerView&>(*cut_).SharedCounts().is_up; }
+
+  const Millis wait_ = PgLedgerOptions().wait;
+};
+
+TEST_F(SilentTest, WhatBeginsWaitsNoLongerThanItMay) {
+  relay_.SetSilent(true);
+  const Beginning sent = Start("sent");
+  clock_.Advance(Millis(1));
+  const Beginning queued = Start("queued");
+  clock_.Advance(wait_ - Millis(1));
+  ExpectUnsent(sent);
+  EXPECT_TRUE(!queued->is_done() || !IsUp());  // it may have come too late to wait
+  clock_.Advance(Millis(1));
+  ExpectUnsent(queued);
+  relay_.SetSilent(false);
+  // What its client was told holds, whatever has arrived.
+  for (const std::string_view key : {"sent", "queued"}) {
+    EXPECT_TRUE(IsSoon([&] { return TryBegin(*other_, Call(key))->kind == Begun::Kind::kFresh; }));
+  }
+  EXPECT_EQ(Problem(), "");
+}
+
+TEST_F(SilentTest, AfterASecondWithoutAnAnswerNothingBegins) {
+  relay_.SetSilent(true);
+  const Beginning sent = Start("sent");
+  ASSERT_TRUE(IsSoon([this] { return !IsUp(); }));
+  const Beginning late = Start("late");
+  EXPECT_TRUE(late->is_done());
+  ExpectUnsent(late);
+  EXPECT_FALSE(sent->is_done());
+  relay_.SetSilent(false);
+  EXPECT_TRUE(IsSoon([this] { return IsUp(); }));
+  EXPECT_EQ(TryBegin(*cut_, Call("late"))->kind, Begun::Kind::kFresh);
+  EXPECT_EQ(sent->Get(executor_)->kind, Begun::Kind::kFresh);
 }
 
 // An auditor, who has been listing streams a moment ago.

@@ -95,6 +95,11 @@ void PostgresRelay::SetAway(bool is_away) {
   EXPECT_EQ(write(stop_[1], "a", 1), 1);
 }
 
+void PostgresRelay::SetSilent(bool is_silent) {
+  is_silent_ = is_silent;
+  EXPECT_EQ(write(stop_[1], "s", 1), 1);
+}
+
 void PostgresRelay::Run() {
   std::vector<Link> links;
   while (Round(links)) {
@@ -104,10 +109,11 @@ void PostgresRelay::Run() {
 
 // False: the relay ends.
 bool PostgresRelay::Round(std::vector<Link>& links) {
-  std::vector<pollfd> ready = {{listener_, POLLIN, 0}, {stop_[0], POLLIN, 0}};
+  const short looks_for = is_silent_ ? 0 : POLLIN;
+  std::vector<pollfd> ready = {{listener_, looks_for, 0}, {stop_[0], POLLIN, 0}};
   for (const Link& link : links) {
-    ready.push_back({link.client, POLLIN, 0});
-    ready.push_back({link.server, POLLIN, 0});
+    ready.push_back({link.client, looks_for, 0});
+    ready.push_back({link.server, looks_for, 0});
   }
   if (poll(ready.data(), ready.size(), -1) <= 0) return false;
   char wake = 0;
@@ -130,6 +136,7 @@ bool PostgresRelay::Round(std::vector<Link>& links) {
 }
 
 void PostgresRelay::Accept(std::vector<Link>& links) {
+  ++connects_;
   const Link link{accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC),
                   socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   const sockaddr_un address = AddressOf(server_);

@@ -35,6 +35,9 @@ class PostgresRelay {
   void RefuseNext(std::string sqlstate);  // who connects next
   // Nobody gets through, and who was connected is cut off.
   void SetAway(bool is_away);
+  // Connected, but nothing gets through; what has been said is passed on once it may be.
+  void SetSilent(bool is_silent);
+  int connects() const { return connects_; }  // that were tried
   bool has_lost() const { return has_lost_; }
 
  private:
@@ -56,6 +59,8 @@ class PostgresRelay {
   std::atomic<Loses> loses_ = Loses::kNothing;
   std::atomic<bool> has_lost_ = false;
   std::atomic<bool> is_away_ = false;
+  std::atomic<bool> is_silent_ = false;
+  std::atomic<int> connects_ = 0;
   std::mutex mutex_;
   std::optional<Word> to_batch_, to_next_;  // guarded by mutex_
   std::thread thread_;

@@ -59,7 +59,7 @@ std::vector<NoteRow> RowsOf(const std::vector<std::shared_ptr<PgNoteWait>>& note
 // Its client counts from now on, for other processes too.
 Job Succeed(PgVerb& verb, LocalFacts& local) {
   auto client = verb.client();
-  Job job = verb.abandoned() ? Job() : verb.Succeed();
+  Job job = verb.Succeed();
   if (client) local.clients.Add(std::move(*client));
   return job;
 }
@@ -109,10 +109,12 @@ void PgBatches::Restart(PgVerb& verb) {
 // Decides what can be decided, reading what that takes. False: the database is away.
 bool PgBatches::Gather() {
   for (int round = 0; round < kPgRoundsMax; ++round) {
+    DropAbandoned();
     Wishes wishes;
     GatherRound(wishes);
     if (wishes.empty()) return true;
     auto fetched = store_.Read(wishes);
+    DropAbandoned();
     if (!fetched && fetched.error().is_conflict()) continue;
     if (!fetched) {
       Log(LogLevel::kWarn, "the ledger's database cannot be read",
@@ -125,8 +127,9 @@ bool PgBatches::Gather() {
         }
         return true;
       }
-      for (const auto& verb : verbs_) Restart(*verb);
       Begin();
+      DropAbandoned();
+      for (const auto& verb : verbs_) Restart(*verb);
       return false;
     }
     for (const auto& verb : verbs_) verb->facts().rows().Take(*fetched);
@@ -138,6 +141,7 @@ void PgBatches::GatherRound(Wishes& wishes) {
   for (std::size_t i = 0; i < verbs_.size(); ++i) {
     PgVerb& verb = *verbs_[i];
     if (settled_.contains(&verb) || verb.due > local_.clock.Now()) continue;
+    if (verb.is_abandoned) continue;
     if (next_row_ - store_.next_row() >= limits::kCommitBatchMax) break;
     if (!Consider(verb, wishes)) --i;
   }
@@ -196,9 +200,10 @@ bool PgBatches::Accept(PgVerb& verb, Plan& plan, Wishes& wishes) {
 
 void PgBatches::Plot(PgVerb& verb, Plan& plan) {
   const auto defer = [&] {
+    settled_.insert(&verb);
+    if (verb.is_abandoned) return;
     ++verb.rounds;
     Restart(verb);
-    settled_.insert(&verb);
   };
   // What is refused for its own sake is no reason to refuse others.
   const bool is_alone =
@@ -214,7 +219,7 @@ void PgBatches::Plot(PgVerb& verb, Plan& plan) {
                   verb.facts().rows());
     if (changes) break;
     const auto fetched = store_.Read(verb.facts().rows().wishes());
-    if (!fetched) return defer();
+    if (!fetched || verb.is_abandoned) return defer();
     verb.facts().rows().Take(*fetched);
   }
   if (!changes || writes_.Meet(verb.facts().rows().versions())) return defer();
@@ -242,8 +247,7 @@ bool PgBatches::Commit(bool may_be_empty) {
   lease_.LookRestored();
   if (!Gather()) return false;
   if (plans_.empty() && notes_.empty() && !may_be_empty) return true;
-  const std::vector<NoteRow> notes = RowsOf(notes_);
-  notes_sent_ = notes.size();
+  const std::vector<NoteRow> notes = RowsOf(notes_.Send());
   const auto testifies = [](const Accepted& one) {
     return dynamic_cast<const PgRecord*>(one.first) != nullptr;
   };
@@ -271,28 +275,36 @@ bool PgBatches::Resolve() {
   return store_.is_connected();
 }
 
-void PgBatches::GiveUp(Millis wait) {
+std::optional<MonoTime> PgBatches::GiveUp(Millis wait) {
   const MonoTime now = local_.clock.Now();
-  for (std::unique_ptr<PgVerb>& verb : verbs_) {
-    if (!verb->begins() || verb->abandoned() || now - verb->since < wait) continue;
-    const bool is_in_doubt = is_in_doubt_ && std::ranges::find(accepted_, verb.get(),
-                                                               &Accepted::first) != accepted_.end();
-    Executor* const executor = verb->executor();
-    if (is_in_doubt) verb->Abandon();
-    jobs_.Tell(executor, verb->Fail(PgAway()));
-    if (!is_in_doubt) verb.reset();
+  std::optional<MonoTime> next;
+  for (const std::unique_ptr<PgVerb>& verb : verbs_) {
+    if (!verb->begins() || verb->is_abandoned) continue;
+    if (const MonoTime late = verb->since + wait; late > now) {
+      next = std::min(next.value_or(late), late);
+      continue;
+    }
+    jobs_.Tell(verb->executor(), verb->Fail(PgAway()));
+    verb->is_abandoned = true;
   }
-  std::erase(verbs_, nullptr);
+  return next;
+}
+
+void PgBatches::DropAbandoned() {
+  std::erase_if(verbs_, [this](const auto& verb) {
+    return verb->is_abandoned &&
+           std::ranges::find(accepted_, verb.get(), &Accepted::first) == accepted_.end();
+  });
 }
 
 void PgBatches::FailAll() {
   for (const std::unique_ptr<PgVerb>& verb : verbs_) {
-    if (!verb->abandoned()) jobs_.Tell(verb->executor(), verb->Fail(PgAway()));
+    if (!verb->is_abandoned) jobs_.Tell(verb->executor(), verb->Fail(PgAway()));
   }
   verbs_.clear();
-  notes_sent_ = notes_.size();
-  FinishNotes(std::unexpected(PgAway()));
-  TellNotes();
+  (void)notes_.Send();
+  notes_.End(std::unexpected(PgAway()));
+  notes_.Tell();
 }
 
 void PgBatches::Finish(BatchEnd end) {
@@ -309,7 +321,7 @@ void PgBatches::Finish(BatchEnd end) {
   } else if (end == BatchEnd::kAway && store_.is_connected()) {
     const Error why = PgRefused();
     for (const auto& [verb, plan] : accepted_) Refuse(*verb, why);
-    FinishNotes(std::unexpected(why));
+    notes_.End(std::unexpected(why));
   } else {
     for (const auto& [verb, plan] : accepted_) Lose(*verb);
   }
@@ -343,22 +355,11 @@ void PgBatches::FinishDone() {
       continue;
     }
     Keep(planned);
-    const auto abandoned = verb->abandoned();
+    const auto unsent = verb->is_abandoned ? verb->begun() : std::nullopt;
     Drop(*verb, Succeed(*verb, local_));
-    if (abandoned && abandoned->operation != 0) Add(std::make_unique<PgCancel>(*abandoned));
+    if (unsent) Add(std::make_unique<PgCancel>(*unsent));
   }
-  FinishNotes({});
-}
-
-void PgBatches::FinishNotes(const Result<void>& result) {
-  for (std::size_t i = 0; i < notes_sent_; ++i) told_notes_.emplace_back(notes_[i], result);
-  notes_.erase(notes_.begin(), notes_.begin() + static_cast<std::ptrdiff_t>(notes_sent_));
-  notes_sent_ = 0;
-}
-
-void PgBatches::TellNotes() {
-  for (auto& [note, result] : told_notes_) note->promise.set_value(result);
-  told_notes_.clear();
+  notes_.End({});
 }
 
 // What was written is what the next verbs about it will find, most of the time.
@@ -412,7 +413,7 @@ void PgBatches::Keep(const EventWrite& write, const Changes& changes) {
 
 // It is decided anew, on what is there now.
 void PgBatches::Lose(PgVerb& verb) {
-  if (verb.abandoned()) return Drop(verb, {});
+  if (verb.is_abandoned) return Drop(verb, {});
   if (++verb.rounds > kPgLossesMax && store_.is_connected()) {
     const Error why(ErrorCode::kLedgerUnavailable, "other processes were first again and again",
                     Delivery::kNotSent);
@@ -424,7 +425,7 @@ void PgBatches::Lose(PgVerb& verb) {
 // What became of a call of this process is not forgotten: nobody else would find out while this
 // one lives.
 void PgBatches::Refuse(PgVerb& verb, const Error& why) {
-  if (verb.abandoned()) return Drop(verb, {});
+  if (verb.is_abandoned) return Drop(verb, {});
   auto* const record = dynamic_cast<PgRecord*>(&verb);
   const bool is_outcome = record != nullptr && own_.contains(record->operation());
   const int doublings = std::min(verb.refusals - kPgRefusedAtOnce, kPgRefusedDoublings);

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -24,7 +25,7 @@ class PgBatches {
       : local_(local), store_(store), lease_(lease), jobs_(jobs) {}
 
   void Add(std::unique_ptr<PgVerb> verb);
-  void Add(std::shared_ptr<PgNoteWait> note) { notes_.push_back(std::move(note)); }
+  void Add(std::shared_ptr<PgNoteWait> note) { notes_.Add(std::move(note)); }
   // When there is something to commit; max: once something is added.
   Millis DueIn() const;
   // Commits one batch of what is there; with `may_be_empty` also one without rows, which shows
@@ -32,13 +33,16 @@ class PgBatches {
   bool Commit(bool may_be_empty = false);
   // Connected again: what was in doubt is told. False: it still is.
   bool Resolve();
-  // What begins waits so long for the database; what is in doubt is told to nobody.
-  void GiveUp(Millis wait);
+  // What begins waits so long for the database, and is told that it did not happen; also while an
+  // answer is awaited. Returns when the next of them will have waited so long; unset: nothing does.
+  std::optional<MonoTime> GiveUp(Millis wait);
+  // Nor are they kept, but for what may have been written.
+  void DropAbandoned();
   void FailAll();
   // What waits for a commit begins under the next stream.
   void LeaveStream();
   // Once what they say is told by everything else, too.
-  void TellNotes();
+  void TellNotes() { notes_.Tell(); }
 
   void set_observer(std::function<void(double, std::size_t)> observer) {
     observer_ = std::move(observer);
@@ -59,7 +63,6 @@ class PgBatches {
   void Plot(PgVerb& verb, Plan& plan);
   void Finish(BatchEnd end);
   void FinishDone();
-  void FinishNotes(const Result<void>& result);
   void Keep(const PlannedRows& planned);
   void Keep(const EventWrite& write, const Changes& changes);
   void Lose(PgVerb& verb);
@@ -86,9 +89,7 @@ class PgBatches {
   BatchWrites writes_;               // of plans_
   std::uint64_t next_row_ = 0;       // behind plans_
   std::set<const PgVerb*> settled_;  // accepted, or left to the next batch
-  std::vector<std::shared_ptr<PgNoteWait>> notes_;
-  std::size_t notes_sent_ = 0;
-  std::vector<std::pair<std::shared_ptr<PgNoteWait>, Result<void>>> told_notes_;
+  PgNotes notes_;
   std::map<Uuid, StoredFlow> flows_;  // as this process wrote them last
   std::map<std::uint64_t, Own> own_;
   std::set<std::uint64_t> changed_;

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <future>
 #include <map>
 #include <utility>
 
@@ -31,7 +32,22 @@ constexpr const char* kSettings =
 // How much longer than this side the server waits for an end.
 constexpr Millis kPgServerGraces{1'000};
 
+// How often whoever wants to know is told that something is awaited.
+constexpr Millis kPgWaitTurn{100};
+
 MonoTime PgNow() { return SystemClock().Now(); }
+
+// libpq finds no address without waiting for it.
+PGconn* Meanwhile(const std::function<PGconn*()>& connect,
+                  const std::function<void(Millis)>& while_waiting) {
+  if (!while_waiting) return connect();
+  const MonoTime start = PgNow();
+  auto connected = std::async(std::launch::async, connect);
+  while (connected.wait_for(kPgWaitTurn) != std::future_status::ready) {
+    while_waiting(std::chrono::floor<Millis>(PgNow() - start));
+  }
+  return connected.get();
+}
 
 bool IsLocalHost(std::string_view host) {
   return host.empty() || host.front() == '/' || host.front() == '@' || host == "localhost" ||
@@ -175,8 +191,10 @@ std::expected<std::string, std::string> SslModeFor(std::string_view hosts, std::
   return std::unexpected("sslmode of the ledger's database must be verify-full beyond this host");
 }
 
-PgConnection::PgConnection(PGconn* connection, Millis answer_within)
-    : connection_(connection), answer_within_(answer_within) {}
+PgConnection::PgConnection(PGconn* connection, const PgOptions& options)
+    : connection_(connection),
+      answer_within_(options.answer_within),
+      while_waiting_(options.while_waiting) {}
 
 std::expected<std::unique_ptr<PgConnection>, std::string> PgConnection::Connect(
     const PgOptions& options) {
@@ -190,8 +208,9 @@ std::expected<std::unique_ptr<PgConnection>, std::string> PgConnection::Connect(
   }
   names.push_back(nullptr);
   values.push_back(nullptr);
+  const auto connect = [&] { return PQconnectdbParams(names.data(), values.data(), 0); };
   std::unique_ptr<PgConnection> opened(
-      new PgConnection(PQconnectdbParams(names.data(), values.data(), 0), options.answer_within));
+      new PgConnection(Meanwhile(connect, options.while_waiting), options));
   PGconn* const connection = opened->connection_.get();
   if (connection == nullptr || PQstatus(connection) != CONNECTION_OK) {
     const std::string why =
@@ -290,13 +309,17 @@ PgFailure PgConnection::Lost(std::string_view why) {
 }
 
 bool PgConnection::WaitFor(MonoTime deadline, bool may_write) {
-  // Not less than what is left: who wakes before the end could not say that it was too late.
-  const auto left = std::chrono::ceil<Millis>(deadline - PgNow());
-  pollfd wait{socket(), static_cast<short>(may_write ? POLLIN | POLLOUT : POLLIN), 0};
-  const int timeout = static_cast<int>(std::max<std::int64_t>(0, left.count()));
-  const int ready = poll(&wait, 1, timeout);
-  if (ready < 0) return errno == EINTR;
-  return ready > 0 && PQconsumeInput(connection_.get()) != 0;
+  for (;;) {
+    // Not less than what is left: who wakes before the end could not say that it was too late.
+    const auto left = std::max(Millis(0), std::chrono::ceil<Millis>(deadline - PgNow()));
+    const Millis turn = while_waiting_ ? std::min(left, kPgWaitTurn) : left;
+    pollfd wait{socket(), static_cast<short>(may_write ? POLLIN | POLLOUT : POLLIN), 0};
+    const int ready = poll(&wait, 1, static_cast<int>(turn.count()));
+    if (ready < 0) return errno == EINTR;
+    if (ready > 0) return PQconsumeInput(connection_.get()) != 0;
+    if (turn == left) return false;
+    while_waiting_(answer_within_ - left);
+  }
 }
 
 // nullptr: the end of one statement. Fails when nothing comes until then.

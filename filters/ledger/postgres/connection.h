@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <expected>
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
@@ -23,6 +24,9 @@ struct PgOptions {
   // How long an answer may take. A server that is stopped still acknowledges bytes, so TCP sees
   // nothing of it.
   Millis answer_within{3'000};
+  // Told again and again, on the same thread, how long an answer or a connection has been awaited;
+  // it asks nothing of the connection. Empty: nobody wants to know.
+  std::function<void(Millis)> while_waiting{};
   bool unsafe_commit = false;  // accept a server that confirms commits it may lose
 };
 
@@ -68,7 +72,7 @@ class PgConnection {
   struct Finish {
     void operator()(PGconn* connection) const { PQfinish(connection); }
   };
-  explicit PgConnection(PGconn* connection, Millis answer_within);
+  explicit PgConnection(PGconn* connection, const PgOptions& options);
 
   // Connected, with nothing asked yet.
   static std::expected<std::unique_ptr<PgConnection>, std::string> Connect(
@@ -83,6 +87,7 @@ class PgConnection {
 
   const std::unique_ptr<PGconn, Finish> connection_;
   const Millis answer_within_;
+  const std::function<void(Millis)> while_waiting_;
   std::set<std::string_view> prepared_;
   std::vector<const char*> queued_;  // since the last Run; of a preparation what it prepares
   std::string warning_;              // since the last Run

@@ -30,6 +30,11 @@ constexpr PgStatement kMark{
     "o.op_number = p.id & 68719476735"
     " AND o.attempt = p.attempt AND (p.key IS NULL OR o.key = p.key)"};
 
+PgStoreOptions WithWatch(PgStoreOptions options, std::function<void(Millis)> while_waiting) {
+  options.connection.while_waiting = std::move(while_waiting);
+  return options;
+}
+
 // A mark that another process's row stands in the way of is written again so often at once.
 constexpr int kMarkTries = 3;
 
@@ -39,7 +44,8 @@ PgLane::PgLane(const PgLedgerOptions& options, const Clock& clock)
     : options_(options),
       clock_(clock),
       local_{.clock = clock, .opener = RowDecryptor(options_.keys)},
-      store_(options_.store, options_.keys, local_),
+      store_(WithWatch(options_.store, [this](Millis unanswered) { TellLate(unanswered); }),
+             options_.keys, local_),
       lease_(local_, store_),
       batches_(local_, store_, lease_, jobs_),
       lists_(local_, store_, jobs_) {}
@@ -114,19 +120,19 @@ void PgLane::Run() {
 }
 
 bool PgLane::WaitForWork() {
-  Millis longest = std::min(lists_.PollsIn(), batches_.DueIn());
-  if (reconnect_after_ > Millis(0)) longest = std::min(longest, reconnect_after_);
-  if (store_.is_connected()) {
-    longest = std::min(longest, std::chrono::ceil<Millis>(lease_.BeatIn(is_taking_)));
-  }
-  std::unique_lock lock(mutex_);
-  if (marks_due_) {
-    longest = std::min(longest, std::chrono::ceil<Millis>(*marks_due_ - clock_.Now()));
-  }
   // While the database is away what comes is heard, but waits for the next try.
-  const auto has_work = [this, has_marks = marks_due_.has_value()] {
+  const bool is_away = reconnect_after_ > Millis(0);
+  Millis longest = is_away ? reconnect_after_ : std::min(lists_.PollsIn(), batches_.DueIn());
+  const auto no_later_than = [&](auto left) {
+    longest = std::min(longest, std::chrono::ceil<Millis>(left));
+  };
+  if (is_away && late_at_) no_later_than(*late_at_ - clock_.Now());
+  if (store_.is_connected()) no_later_than(lease_.BeatIn(is_taking_));
+  std::unique_lock lock(mutex_);
+  if (marks_due_ && !is_away) no_later_than(*marks_due_ - clock_.Now());
+  const auto has_work = [this, is_away, has_marks = marks_due_.has_value()] {
     const bool is_asked = !queue_.empty() || counts_work_ || (marks_due_ && !has_marks);
-    return is_stopping_ || (is_asked && reconnect_after_ == Millis(0));
+    return is_stopping_ || (is_asked && !is_away);
   };
   if (longest == Millis::max()) {
     wake_.wait(lock, has_work);
@@ -155,10 +161,16 @@ void PgLane::Work() {
   taken_.clear();
   if (IsReady()) Serve();
   lists_.ExpireJoins();
-  if (!store_.is_connected()) {
-    NoteAway();
-    batches_.GiveUp(options_.wait);
+  const bool is_away = !store_.is_connected();
+  if (is_away) {
+    reconnect_after_ = std::clamp(2 * reconnect_after_, kPgReconnectFirst, kPgReconnectMost);
+    late_at_ = batches_.GiveUp(options_.wait);
+    batches_.DropAbandoned();
     lists_.GiveUp();
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    away_since_ = is_away ? away_since_.value_or(clock_.Now()) : std::optional<MonoTime>();
   }
   Publish();
   jobs_.Post();
@@ -217,10 +229,24 @@ bool PgLane::IsReady() {
   return true;
 }
 
-void PgLane::NoteAway() {
-  reconnect_after_ = std::clamp(2 * reconnect_after_, kPgReconnectFirst, kPgReconnectMost);
-  const std::lock_guard lock(mutex_);
-  if (!away_since_) away_since_ = clock_.Now();
+// While the database has not answered for so long. What is sent stays in doubt, and what waits for
+// it is told all the same.
+void PgLane::TellLate(Millis unanswered) {
+  const auto tell_late = [&](const Request& request) {
+    const auto* const verb = std::get_if<std::unique_ptr<PgVerb>>(&request);
+    if (verb == nullptr || !(*verb)->begins()) return false;
+    if (clock_.Now() - (*verb)->since < options_.wait) return false;
+    jobs_.Tell((*verb)->executor(), (*verb)->Fail(PgAway()));
+    return true;
+  };
+  {
+    const std::lock_guard lock(mutex_);
+    if (unanswered >= kPgRefusesAfter && !away_since_) away_since_ = clock_.Now() - unanswered;
+    std::erase_if(queue_, tell_late);
+  }
+  (void)batches_.GiveUp(options_.wait);
+  Publish();
+  jobs_.Post();
 }
 
 std::vector<PgMark> PgLane::TakeMarks() {

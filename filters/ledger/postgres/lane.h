@@ -68,7 +68,7 @@ class PgLane {
   void Serve();
   bool IsBeatDue();
   bool IsReady();
-  void NoteAway();
+  void TellLate(Millis unanswered);
   bool FlushMarks();
   std::vector<PgMark> TakeMarks();
   bool Write(const std::vector<PgMark>& marks);
@@ -89,6 +89,7 @@ class PgLane {
   std::vector<Request> taken_;
   std::map<std::uint64_t, PgMark> marks_;  // by operation
   Millis reconnect_after_{};               // not 0: the database is away
+  std::optional<MonoTime> late_at_{};      // then the first that waits will have waited too long
   std::string away_told_;                  // why, as people were told last
 
   GroupPast past_;  // constant after Start()

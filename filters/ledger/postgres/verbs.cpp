@@ -36,6 +36,7 @@ Judged<Plan*> PgBegin::Ask(Known& known) {
 }
 
 Job PgBegin::Succeed() {
+  if (wait_ == nullptr) return {};
   if (call_->wait != nullptr && planned_->waits_for != 0) call_->wait->WaitFor(planned_->waits_for);
   Begun begun = std::move(planned_->begun);
   if (planned_->writes_event) {
@@ -51,7 +52,7 @@ Job PgBegin::Succeed() {
 
 // Where only a retry is the same call, others ask whether this one is over.
 std::optional<GroupClient> PgBegin::client() const {
-  if (abandoned_) return abandoned_client_;
+  if (wait_ == nullptr || !planned_) return left_;
   const bool asks = call_->is_retry_only || call_->across_traces != AcrossTraces::kNever;
   if (call_->wait == nullptr || !asks || planned_->waits_for == 0) return std::nullopt;
   auto table = call_->wait->table();
@@ -62,17 +63,19 @@ std::optional<GroupClient> PgBegin::client() const {
 }
 
 Job PgBegin::Fail(const Error& error) {
+  if (wait_ == nullptr) return {};
+  left_ = client();
   const bool may_have_effect = planned_ && planned_->may_have_effect;
   wait_->result = std::unexpected(
       may_have_effect ? Error(error.code(), error.detail(), Delivery::kUncertain) : error);
-  return Wake(wait_);
+  if (call_) call_->wait = nullptr;
+  return Wake(std::exchange(wait_, nullptr));
 }
 
-void PgBegin::Abandon() {
+std::optional<AttemptId> PgBegin::begun() const {
   const Event& event = FirstEvent(planned_->plan);
-  abandoned_client_ = client();
-  abandoned_ = AttemptId::Of(event);
-  if (event.phase != Phase::kDispatching) abandoned_->operation = 0;
+  if (event.phase != Phase::kDispatching) return std::nullopt;
+  return AttemptId::Of(event);
 }
 
 void PgCancel::Reset() {

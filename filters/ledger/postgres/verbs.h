@@ -53,9 +53,8 @@ class PgVerb {
   virtual bool begins() const { return false; }
   // Whether it is refused while the ledger is restored and nobody has accepted that.
   virtual bool may_be_held_back() const { return false; }
-  // Its waiter has been told that it did not happen. If it did, what it began was not sent.
-  virtual void Abandon() {}
-  virtual std::optional<AttemptId> abandoned() const { return std::nullopt; }
+  // What is to be sent, if it happens; unset: nothing.
+  virtual std::optional<AttemptId> begun() const { return std::nullopt; }
   // Of what was decided: who waits for it, if others are to know that.
   virtual std::optional<GroupClient> client() const { return std::nullopt; }
 
@@ -63,6 +62,8 @@ class PgVerb {
   MonoTime due{};    // when it is decided, but for now
   int rounds = 0;    // so often it has lost
   int refusals = 0;  // so often the database has refused what it writes: it then goes alone
+  // Its waiter has been told that it did not happen. If it does, what it begins is not sent.
+  bool is_abandoned = false;
 
  protected:
   virtual void Reset() = 0;
@@ -85,16 +86,15 @@ struct PgBeginWait {
 };
 class PgBegin final : public PgVerb {
  public:
-  explicit PgBegin(PgBeginWait* wait) : wait_(wait) {}
+  explicit PgBegin(PgBeginWait* wait) : executor_(wait->executor), wait_(wait) {}
   Job Succeed() override;
   Job Fail(const Error& error) override;
-  Executor* executor() const override { return wait_->executor; }
+  Executor* executor() const override { return executor_; }
   bool begins() const override { return true; }
   bool may_be_held_back() const override {
     return wait_->operation.event.verdict == ObserveVerdict::kNone;
   }
-  void Abandon() override;
-  std::optional<AttemptId> abandoned() const override { return abandoned_; }
+  std::optional<AttemptId> begun() const override;
   std::optional<GroupClient> client() const override;
   // Only what is new may be guessed.
   bool may_guess() const {
@@ -107,12 +107,12 @@ class PgBegin final : public PgVerb {
   Judged<Plan*> Ask(Known& known) override;
 
  private:
-  PgBeginWait* const wait_;
+  Executor* const executor_;
+  PgBeginWait* wait_;  // null: its waiter has been told
   std::optional<NewOperation> call_;
   std::optional<BeginRule> rule_;
   std::optional<BeginPlan> planned_;
-  std::optional<AttemptId> abandoned_;
-  std::optional<GroupClient> abandoned_client_;
+  std::optional<GroupClient> left_;  // by then
 };
 
 template <class Asked, class Given>

@@ -56,6 +56,33 @@ struct PgMark {
   What what = What::kRead;
 };
 
+// They are told once what they say is told by everything else, too.
+class PgNotes {
+ public:
+  void Add(std::shared_ptr<PgNoteWait> note) { waiting_.push_back(std::move(note)); }
+  // From now on they go out; until End() nothing more does.
+  const std::vector<std::shared_ptr<PgNoteWait>>& Send() {
+    sent_ = waiting_.size();
+    return waiting_;
+  }
+  bool empty() const { return waiting_.empty(); }
+  // Of what goes out.
+  void End(const Result<void>& result) {
+    const auto end = waiting_.begin() + static_cast<std::ptrdiff_t>(std::exchange(sent_, 0));
+    for (auto note = waiting_.begin(); note != end; ++note) ended_.emplace_back(*note, result);
+    waiting_.erase(waiting_.begin(), end);
+  }
+  void Tell() {
+    for (auto& [note, result] : ended_) note->promise.set_value(result);
+    ended_.clear();
+  }
+
+ private:
+  std::vector<std::shared_ptr<PgNoteWait>> waiting_;
+  std::size_t sent_ = 0;  // the first of them
+  std::vector<std::pair<std::shared_ptr<PgNoteWait>, Result<void>>> ended_;
+};
+
 // Results on their way back to those who wait: one Post per executor, as it wakes a thread.
 class PgJobs {
  public:
