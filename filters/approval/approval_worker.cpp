@@ -213,6 +213,9 @@ Task<std::expected<ApprovalOutcome, std::string>> ApprovalWorker::DecideNow(Appr
   const auto asked = co_await parts_.ledger.Read(operation, parts_.executor);
   if (!asked) co_return Decided(std::unexpected(std::string(asked.error().detail())));
   order.policy = parts_.policy(asked->approval ? asked->approval->policy : Digest{})->digest;
+  if (order.kind == ApprovalOrder::Kind::kApprove || order.kind == ApprovalOrder::Kind::kReject) {
+    order.told_by = MonoTime{};
+  }
   RC_CRASH_POINT("k15");
   auto outcome = co_await parts_.ledger.Decide(std::move(order), parts_.executor);
   if (!outcome) co_return Decided(std::unexpected(std::string(outcome.error().detail())));

@@ -255,6 +255,7 @@ Task<Outcome> IdempotencyFilter::GiveBack(RequestContext& context, const Event& 
   transition.to = IsResend(dispatching) ? Phase::kUncertain : Phase::kNotSent;
   transition.cause = Cause::kCanceled;
   transition.detail = "a later filter answered; nothing was sent";
+  if (context.keeper != nullptr) transition.told_by = MonoTime{};
   const Result<Event> recorded =
       co_await parts_.ledger.Record(std::move(transition), *context.executor);
   if (!recorded) co_return UnsentRefusal(recorded.error(), dispatching);
@@ -302,6 +303,7 @@ Task<Outcome> IdempotencyFilter::Conclude(RequestContext& context, const Call& c
   facts.flow = dispatching.flow;
   const Digest key = dispatching.key;
   transition.dispatching = &dispatching;
+  if (context.keeper != nullptr) transition.told_by = context.deadline;
   Result<Event> recorded = co_await parts_.ledger.Record(std::move(transition), *context.executor);
   if (!recorded) {
     // What happened at the backend is not remembered, so nobody may build on it.

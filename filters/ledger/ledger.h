@@ -211,6 +211,9 @@ struct Transition {
   std::optional<Snapshot> found{};        // see Event::found
   bool keeps_settle = false;              // its undo is followed by that question
   bool drops_undo = false;                // what was rendered with the call must not be sent
+  // Whoever waits for it waits no longer than that for a database that does not answer, is told
+  // that its outcome is unknown, and it is written all the same. Unset: as long as it takes.
+  std::optional<MonoTime> told_by{};
   // The DISPATCHING event that this outcome follows, just as Begin gave it: spares the ledger the
   // reading of its row, and is taken away. It outlives Record. Null, or not the operation's last
   // event: the row is read.
@@ -396,6 +399,9 @@ class Ledger {
   virtual Result<std::vector<FlowState>> NewestFlows(std::size_t limit) = 0;
   virtual VerifyReport Verify() = 0;
   virtual LedgerStats Stats() = 0;
+  // The same, but for what is counted of all processes of a shared ledger: asks nobody for it, so
+  // that it never blocks.
+  virtual LedgerStats OwnStats() { return Stats(); }
   // How long things are kept; until it is called nothing is ever removed. Thread-safe.
   virtual void SetRule(const LedgerRule& rule) = 0;
   // Begins a backup: a consistent copy of the ledger as it is now, while it goes on. The copy ends
@@ -410,8 +416,9 @@ class Ledger {
   // Seconds per commit, called on the ledger's thread. Set once before the first verb.
   virtual void OnCommit(std::function<void(double seconds, std::size_t rows)> observer) = 0;
   // Called each time when what another process had open, and left by its death, has become this
-  // one's: Open, OwnClaims and OwnFlows then have more. On a thread of the ledger's. Set once; not
-  // asked by a ledger of one process.
+  // one's, or an outcome was written of which nobody here was told (Transition::told_by): Open,
+  // OwnClaims and OwnFlows then have more. On a thread of the ledger's. Set once; not asked by a
+  // ledger of one process.
   virtual void OnTakeOver(std::function<void()> /*told*/) {}
 };
 

@@ -37,6 +37,7 @@ FlowMove MoveOf(const FlowAction& action, const FlowState& state) {
     move.not_needed.push_back({action.operation});
   }
   if (action.kind == FlowAction::Kind::kUndo) move.reopened = state;
+  move.told_by = MonoTime{};
   return move;
 }
 

@@ -232,6 +232,7 @@ Task<Result<FlowState>> FlowWorker::Order(std::string caller, std::string flow, 
   move.number = 0;
   move.caller = std::move(caller);
   move.flow = std::move(flow);
+  move.told_by = MonoTime{};
   auto moved = co_await parts_.ledger.MoveFlow(std::move(move), executor);
   if (moved) {
     loop_.Post([this, state = *moved] {

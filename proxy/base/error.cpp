@@ -18,6 +18,9 @@ constexpr std::string_view kRepeatSame =
     "Repeat exactly the same call later: it returns the recorded outcome and never runs twice.";
 constexpr std::string_view kSafeAgain =
     "The call was not executed; the same call may be made again in a moment.";
+constexpr std::string_view kSafeAgainUnread =
+    "Nothing was sent for this request. Repeat exactly the same call in a moment: if it was made "
+    "before, it returns the recorded outcome, and it never runs twice.";
 constexpr std::string_view kTellOperator =
     "The call was not executed and repeating it will not help until somebody corrects the set-up; "
     "go on without this tool.";
@@ -219,7 +222,7 @@ constexpr std::array<ErrorFacts, kErrorCodeCount> kFacts{{
      "was too large.",
      "Look at what the backend answers.", kNoOther, ErrorCode::kMayHaveActed},
     {503, "log-unavailable", "Event log unavailable", "not_executed", true, "proxy_internal_error",
-     kSafeAgain, "The ledger cannot be written or read, so writes are refused.",
+     kSafeAgainUnread, "The ledger cannot be written or read, so writes are refused.",
      "See `/ready`, the log and `recourse ledger status`: the disk, the database, a missing key. A "
      "restart may be needed.",
      kNoOther, ErrorCode::kOutcomeUnknown},

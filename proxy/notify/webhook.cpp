@@ -209,7 +209,7 @@ Task<Webhook::Told> Webhook::Deliver(Notification news, FlowRules::Webhook hook)
   std::string body = co_await BodyAbout(news, FormOf(hook));
   if (body.empty()) co_return Told::kOver;
   if (hook.format == Format::kCloudEvents) {
-    body = CloudEvent(body, ToHex(parts_.ledger.Stats().identity));
+    body = CloudEvent(body, ToHex(parts_.ledger.OwnStats().identity));
   }
   const auto status = co_await Post(std::move(hook), std::move(body));
   const bool is_taken = status && IsSuccess(*status);

@@ -46,7 +46,7 @@ void LedgerHeadSigner::Finish() { Keep(); }
 
 void LedgerHeadSigner::Keep() {
   if (key_ == nullptr) return;
-  const LedgerStats stats = ledger_.Stats();
+  const LedgerStats stats = ledger_.OwnStats();
   if (!stats.not_opened.empty() || stats.last_id == 0) return;
   SignedHead head{.ledger = stats.identity,
                   .row = stats.last_id,

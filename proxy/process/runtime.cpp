@@ -386,7 +386,7 @@ void Runtime::WaitForEnd() {
     if (services_.draining) agents_.EndIdle();
     heads_.Look();
     // In observe mode a ledger that cannot be written stops nothing.
-    if (Observes() || config_.latched_for <= Millis(0) || !ledger_->Stats().latched) continue;
+    if (Observes() || config_.latched_for <= Millis(0) || !ledger_->OwnStats().latched) continue;
     if (!end) {
       end = clock_.Now() + config_.latched_for;
       Log(LogLevel::kError, "reads are served a while longer; then the process ends for a restart",
@@ -454,7 +454,7 @@ void Runtime::Exit() {
   admin_.reset();
   admin_api_.Close();
   probes_.reset();
-  const bool refused = ledger_->Stats().latched && !Observes();
+  const bool refused = ledger_->OwnStats().latched && !Observes();
   heads_.Finish();
   services_.traffic.reset();
   ledger_.reset();

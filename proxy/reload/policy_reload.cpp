@@ -239,7 +239,7 @@ FileResult<void> PolicyReloader::Remember(const Policy& policy,
                                           const std::vector<PolicySource>& files,
                                           PolicyChange::Cause cause) {
   const bool is_observing = policy.mode == Mode::kObserve;
-  if (is_observing && !parts_.ledger.Stats().not_opened.empty()) return {};  // not our directory
+  if (is_observing && !parts_.ledger.OwnStats().not_opened.empty()) return {};  // not our directory
   FileResult<void> kept = archive_.Keep(policy.version, files);
   if (kept) {
     const auto noted = parts_.ledger.RecordPolicy({cause, policy.version, policy.digest});

@@ -23,7 +23,7 @@ bool IsOneOfMany(std::uint64_t id) { return UnpackRowId(id).stream != 0; }
 // A row number after which the events of the period begin.
 Result<std::uint64_t> Start(Ledger& ledger, std::int64_t since_ms) {
   std::uint64_t low = 0;
-  std::uint64_t high = ledger.Stats().last_id;
+  std::uint64_t high = ledger.OwnStats().last_id;
   if (IsOneOfMany(high)) return 0;
   while (low < high) {
     const std::uint64_t middle = low + (high - low) / 2;
@@ -54,7 +54,7 @@ Result<Report> BuildReport(Ledger& ledger, const Policy& policy, ReportPeriod pe
   };
   const auto start = Start(ledger, period.since_ms);
   if (!start) return std::unexpected(start.error());
-  const std::uint64_t last = ledger.Stats().last_id;  // what comes later is left for later
+  const std::uint64_t last = ledger.OwnStats().last_id;  // what comes later is left for later
   std::uint64_t after = *start;
   for (bool more = true; more;) {
     const auto page = Page(ledger, after, limits::kAdminPageMax);

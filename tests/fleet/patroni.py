@@ -211,11 +211,15 @@ class Patroni(Database):
         """Of Patroni 3.0 a leader can go on with an old state of etcd, in which it may name no
         synchronous standby ("Synchronous replication key updated by someone else"). The servers
         run on."""
-        print(f"    not whole for {STUCK_S:g} s, Patroni is started anew: {self.roles()}",
-              flush=True)
-        kill_all([process.pid for process in self.nodes])
+        print(f"    not whole for {STUCK_S:g} s, Patroni and etcd are started anew: "
+              f"{self.roles()}", flush=True)
+        agents = [*self.nodes, *self.etcd]
+        kill_all([process.pid for process in agents])
+        for process in agents:
+            process.wait()
         for node in NODES:
-            self.nodes[node].wait()
+            self.start_etcd(node)
+        for node in NODES:
             self.start_node(node)
 
     # What befalls them.

@@ -3,11 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 
 #include "filters/ledger/ledger.h"
 #include "filters/ledger/open/shared_audit.h"
@@ -34,14 +32,6 @@ class AwayTest : public PostgresUpkeepTest {
     NewOperation call = Call(key, "flow-1");
     call.event.is_step = true;
     return call;
-  }
-  static bool IsSoon(const std::function<bool()>& condition) {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
-    while (!condition()) {
-      if (std::chrono::steady_clock::now() > end) return false;
-      std::this_thread::yield();
-    }
-    return true;
   }
   LedgerAuditor& Auditor() { return dynamic_cast<LedgerAuditor&>(*cut_); }
 
@@ -173,7 +163,7 @@ TEST_F(AwayTest, WhatWaitsForItDoesNotHurryTheNextTry) {
   cut_->MarkAnswered(AttemptId::Of(last_));
   const int before = relay_.connects();
   const auto start = std::chrono::steady_clock::now();
-  ASSERT_TRUE(IsSoon([&] { return relay_.connects() >= before + 8; }));
+  ASSERT_TRUE(HappensSoon([&] { return relay_.connects() >= before + 8; }));
   // Pauses of 20, 40, 80, 160, 320, 640 ms lie between seven of them, an auditor's aside.
   EXPECT_GT(std::chrono::steady_clock::now() - start, Millis(1'000));
   relay_.SetAway(false);
@@ -211,21 +201,79 @@ TEST_F(SilentTest, WhatBeginsWaitsNoLongerThanItMay) {
   relay_.SetSilent(false);
   // What its client was told holds, whatever has arrived.
   for (const std::string_view key : {"sent", "queued"}) {
-    EXPECT_TRUE(IsSoon([&] { return TryBegin(*other_, Call(key))->kind == Begun::Kind::kFresh; }));
+    EXPECT_TRUE(
+        HappensSoon([&] { return TryBegin(*other_, Call(key))->kind == Begun::Kind::kFresh; }));
   }
   EXPECT_EQ(Problem(), "");
+}
+
+TEST_F(SilentTest, WhoeverWaitsForAnOutcomeIsToldWhenItsTimeIsOver) {
+  Transition outcome = Success(Dispatch(*cut_, Call("sent")), "answer");
+  outcome.told_by = clock_.Now() + 3 * wait_;
+  relay_.SetSilent(true);
+  Started<Result<Event>> recorded(cut_->Record(std::move(outcome), executor_));
+  ASSERT_TRUE(HappensSoon([this] { return !IsUp(); }));
+  clock_.Advance(2 * wait_);
+  EXPECT_FALSE(recorded.is_done());
+  clock_.Advance(wait_);
+  const auto told = recorded.Get(executor_);
+  ASSERT_FALSE(told);
+  EXPECT_EQ(told.error().detail(), kAway);
+  EXPECT_EQ(told.error().delivery(), Delivery::kUncertain);
+  relay_.SetSilent(false);
+  // It is written all the same.
+  EXPECT_TRUE(HappensSoon(
+      [this] { return TryBegin(*other_, Call("sent"))->kind == Begun::Kind::kReplay; }));
+  EXPECT_EQ(Problem(), "");
+}
+
+TEST_F(SilentTest, WhatIsOrderedHappensOnlyIfItIsOnItsWay) {
+  const Event step = Dispatch(*cut_, Step("step"));
+  FlowMove move{.caller = step.caller, .flow = step.flow, .reason = "r"};
+  move.told_by = MonoTime();
+  relay_.SetSilent(true);
+  const Beginning blocks = Start("blocks");  // its batch is what is on its way
+  ASSERT_TRUE(HappensSoon([this] { return !IsUp(); }));
+  Started<Result<FlowState>> moved(cut_->MoveFlow(move, executor_));
+  clock_.Advance(wait_);
+  const auto told = moved.Get(executor_);
+  ASSERT_FALSE(told);
+  EXPECT_EQ(told.error().detail(), kAway);
+  ExpectUnsent(blocks);
+  relay_.SetSilent(false);
+  ASSERT_TRUE(HappensSoon([this] { return IsUp(); }));
+  Finish(*cut_, "behind it");
+  const auto flows = Await(cut_->Flows(0, 10, executor_), executor_);
+  ASSERT_TRUE(flows) << flows.error().detail();
+  ASSERT_EQ(flows->size(), 1U);
+  EXPECT_EQ(flows->front().phase, FlowPhase::kOpen);
+}
+
+// A list is asked of the lane, a count of a thread beside it.
+TEST_F(SilentTest, WhoeverReadsIsToldThatItDoesNotAnswer) {
+  relay_.SetSilent(true);
+  const Beginning sent = Start("sent");
+  const auto flows = Await(cut_->Flows(0, 10, executor_), executor_);
+  ASSERT_FALSE(flows);
+  EXPECT_EQ(flows.error().detail(), kAway);
+  EXPECT_TRUE(HappensSoon([this] { return cut_->Stats().is_away; }));
+  EXPECT_FALSE(cut_->OwnStats().latched);
+  clock_.Advance(wait_);
+  ExpectUnsent(sent);
+  relay_.SetSilent(false);
+  EXPECT_TRUE(HappensSoon([this] { return !cut_->Stats().is_away; }));
 }
 
 TEST_F(SilentTest, AfterASecondWithoutAnAnswerNothingBegins) {
   relay_.SetSilent(true);
   const Beginning sent = Start("sent");
-  ASSERT_TRUE(IsSoon([this] { return !IsUp(); }));
+  ASSERT_TRUE(HappensSoon([this] { return !IsUp(); }));
   const Beginning late = Start("late");
   EXPECT_TRUE(late->is_done());
   ExpectUnsent(late);
   EXPECT_FALSE(sent->is_done());
   relay_.SetSilent(false);
-  EXPECT_TRUE(IsSoon([this] { return IsUp(); }));
+  EXPECT_TRUE(HappensSoon([this] { return IsUp(); }));
   EXPECT_EQ(TryBegin(*cut_, Call("late"))->kind, Begun::Kind::kFresh);
   EXPECT_EQ(sent->Get(executor_)->kind, Begun::Kind::kFresh);
 }

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -11,6 +13,16 @@
 #include "tests/ledger/ledger_test_support.h"
 
 namespace recourse {
+
+// Within a minute.
+inline bool HappensSoon(const std::function<bool()>& condition) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
 
 // Also reads the ledger's own words: a batch is known by its first statement.
 class PostgresRelay {

@@ -113,7 +113,9 @@ TEST_F(PostgresSettingsTest, WhereAllConnectionsAreTakenItSaysSoAndGoesOnWithTho
     all.push_back(PlainConnection(url_));
   } while (PQstatus(all.back()) == CONNECTION_OK);
   relay.SetAway(false);
+  const int before = relay.connects();
   Started<Result<Begun>> begin(cut->Begin(Call("k"), executor_));
+  EXPECT_TRUE(HappensSoon([&] { return relay.connects() > before + 1; }));  // one was refused
   std::string said;
   for (PGconn* const one : all) {
     if (PQstatus(one) != CONNECTION_OK) said = PQerrorMessage(one);

@@ -37,6 +37,7 @@ struct ApprovalOrder {
   Digest policy{};  // of the policy in force
   std::string reason{};
   std::optional<std::string> body{};  // approve it with this body instead
+  std::optional<MonoTime> told_by{};  // see FlowMove
 };
 
 struct ApprovalRuling {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "filters/ledger/model/event.h"
+#include "proxy/base/clock.h"
 #include "proxy/base/crypto/hash.h"
 
 namespace recourse {
@@ -110,6 +111,7 @@ struct FlowMove {
   std::vector<NamedStep> seen{};
   // A finished flow that the ledger no longer holds in memory, as read back from its events.
   std::optional<FlowState> reopened{};
+  std::optional<MonoTime> told_by{};  // see Transition; it then happens only if it is on its way
 };
 
 inline FlowMove FlowMove::Of(const FlowState& state, FlowPhase to, FlowCause cause,

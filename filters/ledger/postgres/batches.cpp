@@ -279,13 +279,14 @@ std::optional<MonoTime> PgBatches::GiveUp(Millis wait) {
   const MonoTime now = local_.clock.Now();
   std::optional<MonoTime> next;
   for (const std::unique_ptr<PgVerb>& verb : verbs_) {
-    if (!verb->begins() || verb->is_abandoned) continue;
-    if (const MonoTime late = verb->since + wait; late > now) {
-      next = std::min(next.value_or(late), late);
+    const auto late = verb->patience(wait);
+    if (!late) continue;
+    if (*late > now) {
+      next = std::min(next.value_or(*late), *late);
       continue;
     }
-    jobs_.Tell(verb->executor(), verb->Fail(PgAway()));
-    verb->is_abandoned = true;
+    Executor* const executor = verb->executor();
+    jobs_.Tell(executor, verb->TellAway());
   }
   return next;
 }

@@ -33,10 +33,10 @@ class PgBatches {
   bool Commit(bool may_be_empty = false);
   // Connected again: what was in doubt is told. False: it still is.
   bool Resolve();
-  // What begins waits so long for the database, and is told that it did not happen; also while an
-  // answer is awaited. Returns when the next of them will have waited so long; unset: nothing does.
+  // Who waits longer than that for the database is told so; also while an answer is awaited.
+  // Returns when the next of them will have waited too long; unset: nobody will.
   std::optional<MonoTime> GiveUp(Millis wait);
-  // Nor are they kept, but for what may have been written.
+  // What would begin for nobody is not kept, but for what may have been written.
   void DropAbandoned();
   void FailAll();
   // What waits for a commit begins under the next stream.

@@ -35,8 +35,6 @@ constexpr Millis kPgServerGraces{1'000};
 // How often whoever wants to know is told that something is awaited.
 constexpr Millis kPgWaitTurn{100};
 
-MonoTime PgNow() { return SystemClock().Now(); }
-
 // libpq finds no address without waiting for it.
 PGconn* Meanwhile(const std::function<PGconn*()>& connect,
                   const std::function<void(Millis)>& while_waiting) {

@@ -94,6 +94,9 @@ class PgConnection {
   bool is_lost_ = false;
 };
 
+// Time by which answers are awaited, whatever a test says of it.
+inline MonoTime PgNow() { return SystemClock().Now(); }
+
 // What is done about TLS where the URL does not say it: verify-full, but on this host. Fails with a
 // line for people where it says less. Pure.
 std::expected<std::string, std::string> SslModeFor(std::string_view hosts, std::string_view asked);

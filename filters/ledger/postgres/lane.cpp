@@ -232,12 +232,22 @@ bool PgLane::IsReady() {
 // While the database has not answered for so long. What is sent stays in doubt, and what waits for
 // it is told all the same.
 void PgLane::TellLate(Millis unanswered) {
+  const bool may_read = unanswered < options_.wait;
   const auto tell_late = [&](const Request& request) {
+    if (auto* const join = std::get_if<JoinWait*>(&request); join != nullptr && !may_read) {
+      jobs_.TellAway(*join);
+      return true;
+    }
+    if (auto* const list = std::get_if<PgListWait>(&request); list != nullptr && !may_read) {
+      jobs_.TellAway(*list);
+      return true;
+    }
     const auto* const verb = std::get_if<std::unique_ptr<PgVerb>>(&request);
-    if (verb == nullptr || !(*verb)->begins()) return false;
-    if (clock_.Now() - (*verb)->since < options_.wait) return false;
-    jobs_.Tell((*verb)->executor(), (*verb)->Fail(PgAway()));
-    return true;
+    const auto late = verb != nullptr ? (*verb)->patience(options_.wait) : std::nullopt;
+    if (!late || *late > clock_.Now()) return false;
+    Executor* const executor = (*verb)->executor();
+    jobs_.Tell(executor, (*verb)->TellAway());
+    return (*verb)->is_abandoned;
   };
   {
     const std::lock_guard lock(mutex_);

@@ -270,15 +270,8 @@ void PgLists::EndJoins() {
 }
 
 void PgLists::GiveUp() {
-  for (JoinWait* const wait : std::exchange(new_joins_, {})) {
-    wait->result = std::unexpected(PgAway());
-    jobs_.Tell(wait->executor, [wait] { wait->promise.Set(std::move(wait->result)); });
-  }
-  const auto refuse = [this](auto* wait) {
-    wait->result = std::unexpected(PgAway());
-    jobs_.Tell(wait->executor, [wait] { wait->done.Set(true); });
-  };
-  for (const PgListWait& list : std::exchange(lists_, {})) std::visit(refuse, list);
+  for (JoinWait* const wait : std::exchange(new_joins_, {})) jobs_.TellAway(wait);
+  for (const PgListWait& list : std::exchange(lists_, {})) jobs_.TellAway(list);
 }
 
 }  // namespace recourse

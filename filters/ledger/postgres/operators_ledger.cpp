@@ -12,6 +12,7 @@
 #include "filters/ledger/queries/log_queries.h"
 #include "proxy/base/crypto/hash.h"
 #include "proxy/base/limits.h"
+#include "proxy/base/thread_name.h"
 
 namespace recourse {
 namespace {
@@ -25,6 +26,9 @@ constexpr PgStatement kStreamsToShow{
 
 constexpr std::int64_t kKeptStreams = 16, kKeptRowsCounted = 100'000;
 constexpr int kTurnsMissed = 2;
+// Who asks for counts waits so long; so long if the last answer did not come; and after a turn has
+// taken so long there is none.
+constexpr Millis kCountWait{1'000}, kCountWaitAway{100}, kCountSilence{3'000};
 
 // Seconds since the group's turn was due; no row: there has never been one.
 constexpr PgStatement kTurnLate{
@@ -209,6 +213,45 @@ Result<SharedLedgerView::Versions> PgSharedPolicies::OfGroup(std::uint64_t own) 
   return versions;
 }
 
+PgGroupCounter::~PgGroupCounter() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_stopping_ = true;
+  }
+  wake_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void PgGroupCounter::Start() {
+  Look();
+  thread_ = std::thread([this] { Run(); });
+}
+
+void PgGroupCounter::Run() {
+  NameThread("recourse-counts");
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    wake_.wait(lock, [this] { return is_stopping_ || told_ < asked_; });
+    if (is_stopping_) return;
+    const std::uint64_t turn = asked_;
+    began_ = PgNow();
+    lock.unlock();
+    Look();
+    lock.lock();
+    told_ = turn;
+    done_.notify_all();
+  }
+}
+
+// A turn that goes on may not see what has just happened, so that one more is awaited.
+void PgGroupCounter::LookSoon(std::unique_lock<std::mutex>& lock) {
+  if (told_ == asked_) began_ = PgNow();
+  const std::uint64_t turn = ++asked_;
+  wake_.notify_all();
+  const MonoTime until = began_ + (answers_ ? kCountWait : kCountWaitAway);
+  done_.wait_until(lock, until, [&] { return told_ >= turn; });
+}
+
 void PgGroupCounter::Look() {
   const auto counted = reader_.Ask(kCounts, PgArguments().Bytes(group_));
   answers_ = counted.has_value();
@@ -238,9 +281,9 @@ void PgGroupCounter::Look() {
 }
 
 void PgGroupCounter::AddTo(LedgerStats& stats) {
-  Look();
-  stats.is_away = !answers_;
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
+  LookSoon(lock);
+  stats.is_away = !answers_ || (told_ < asked_ && PgNow() - began_ >= kCountSilence);
   if (!counts_) return;
   stats.counted_ms = counts_->at_ms;
   stats.uncertain = counts_->uncertain;

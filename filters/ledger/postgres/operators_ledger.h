@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -11,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "filters/ledger/ledger.h"
@@ -61,9 +63,11 @@ class PgGroupCounter {
   PgGroupCounter(PgReader& reader, std::string group, const Clock& clock)
       : reader_(reader), group_(std::move(group)), clock_(clock) {}
 
-  // Asks anew.
-  void Look();
-  // The same, and tells it beside what the process itself knows.
+  ~PgGroupCounter();
+  // Counts, and goes on to count on a thread of its own. Once, before the rest.
+  void Start();
+  // Has it counted anew, for which it waits no longer than a second, and tells it beside what the
+  // process itself knows.
   void AddTo(LedgerStats& stats);
   // As of the last time.
   void AddTo(SharedLedgerCounts& counts) const;
@@ -78,13 +82,22 @@ class PgGroupCounter {
     bool restored = false;
   };
 
+  void Run();
+  void Look();
+  void LookSoon(std::unique_lock<std::mutex>& lock);
+
   PgReader& reader_;
   const std::string group_;
   const Clock& clock_;
   std::atomic<bool> answers_ = true;
   std::atomic<std::uint64_t> orphaned_work_ = 0, asynchronous_standbys_ = 0;
   std::mutex mutex_;
-  std::optional<Counts> counts_;  // guarded by mutex_; unset: never answered
+  std::optional<Counts> counts_;         // guarded by mutex_; unset: never answered
+  std::condition_variable wake_, done_;  // of the thread; of who waits for it
+  std::uint64_t asked_ = 0, told_ = 0;  // guarded by mutex_: the newest turn, and the last one done
+  MonoTime began_{};                    // guarded by mutex_: the turn that goes on
+  bool is_stopping_ = false;            // guarded by mutex_
+  std::thread thread_;
 };
 
 class PgOperatorsLedger : public Ledger, public OperationLister, public SharedLedgerView {
@@ -124,7 +137,7 @@ class PgOperatorsLedger : public Ledger, public OperationLister, public SharedLe
   };
   explicit PgOperatorsLedger(Of of)
       : of_(std::move(of)),
-        reader_(of_.connection),
+        reader_(of_.connection, kPgPatience),
         policies_(reader_, of_.group),
         counter_(reader_, of_.group, of_.clock),
         news_(reader_, of_.group, of_.keys) {}
@@ -132,6 +145,9 @@ class PgOperatorsLedger : public Ledger, public OperationLister, public SharedLe
   PgGroupCounter& counter() { return counter_; }
 
  private:
+  // A server that is there, but stopped, is worth no longer wait of an operator's thread.
+  static constexpr Millis kPgPatience{2'000};
+
   const Of of_;
   PgReader reader_;
   PgSharedPolicies policies_;

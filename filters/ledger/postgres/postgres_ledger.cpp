@@ -80,6 +80,17 @@ Result<void> RecordLost(Ledger& ledger, std::vector<Transition> moves) {
   return all;
 }
 
+template <class Given>
+Task<Result<std::vector<Given>>> PageOf(PgLane& lane, PgPage page, Executor& executor) {
+  page.limit = std::min(page.limit, limits::kAdminPageMax);
+  PgPageWait<Given> wait{std::move(page), &executor};
+  if (auto queued = lane.Submit(PgListWait(&wait), limits::kLedgerQueueMax); !queued) {
+    co_return std::unexpected(queued.error());
+  }
+  co_await wait.done.Wait();
+  co_return std::move(wait.result);
+}
+
 }  // namespace
 
 std::expected<std::unique_ptr<Ledger>, std::string> OpenPostgresLedger(PgLedgerOptions options,
@@ -120,13 +131,14 @@ PostgresLedger::PostgresLedger(PgLedgerOptions options, const Clock& clock)
                     const std::lock_guard lock(take_over_mutex_);
                     on_take_over_ ? on_take_over_() : void(took_untold_ = true);
                   },
+              .late_outcomes = [this] { return lane_.Counts().late_outcomes; },
               .clock = clock}) {}
 
 std::expected<void, std::string> PostgresLedger::Start() {
   auto started = lane_.Start();
   if (!started) return started;
   watch_.Start();
-  counter().Look();  // so that there is something to tell when the database goes
+  counter().Start();  // so that there is something to tell when the database goes
   return started;
 }
 
@@ -153,9 +165,11 @@ Task<Result<Event>> PostgresLedger::Record(Transition transition, Executor& exec
     transition.answer_kept = false;
     transition.answer = HttpResponse();
   }
-  const Counted counted(kept_bytes_, transition.answer.body.size());
+  auto kept = std::make_shared<Counted>(kept_bytes_, transition.answer.body.size());
   PgRecordWait wait{std::move(transition), &executor, {}};
-  auto queued = lane_.Submit(std::make_unique<PgRecord>(&wait), kPgRecordQueueMax);
+  auto verb = std::make_unique<PgRecord>(&wait, std::move(kept));
+  verb->since = clock_.Now();
+  auto queued = lane_.Submit(std::move(verb), kPgRecordQueueMax);
   if (!queued) co_return std::unexpected(queued.error());
   co_await wait.done.Wait();
   co_return std::move(wait.result);
@@ -163,7 +177,9 @@ Task<Result<Event>> PostgresLedger::Record(Transition transition, Executor& exec
 
 Task<Result<FlowState>> PostgresLedger::MoveFlow(FlowMove move, Executor& executor) {
   PgMoveWait wait{std::move(move), &executor, {}};
-  auto queued = lane_.Submit(std::make_unique<PgMove>(&wait), kPgRecordQueueMax);
+  auto verb = std::make_unique<PgMove>(&wait);
+  verb->since = clock_.Now();
+  auto queued = lane_.Submit(std::move(verb), kPgRecordQueueMax);
   if (!queued) co_return std::unexpected(queued.error());
   co_await wait.done.Wait();
   co_return std::move(wait.result);
@@ -171,7 +187,9 @@ Task<Result<FlowState>> PostgresLedger::MoveFlow(FlowMove move, Executor& execut
 
 Task<Result<ApprovalOutcome>> PostgresLedger::Decide(ApprovalOrder order, Executor& executor) {
   PgDecideWait wait{std::move(order), &executor, {}};
-  auto queued = lane_.Submit(std::make_unique<PgDecide>(&wait), kPgRecordQueueMax);
+  auto verb = std::make_unique<PgDecide>(&wait);
+  verb->since = clock_.Now();
+  auto queued = lane_.Submit(std::move(verb), kPgRecordQueueMax);
   if (!queued) co_return std::unexpected(queued.error());
   co_await wait.done.Wait();
   co_return std::move(wait.result);
@@ -197,39 +215,28 @@ Task<Result<Event>> PostgresLedger::Read(std::uint64_t operation, Executor& exec
   co_return std::move(**read);
 }
 
-template <class Given>
-Task<Result<std::vector<Given>>> PostgresLedger::PageOf(PgPage page, Executor& executor) {
-  page.limit = std::min(page.limit, limits::kAdminPageMax);
-  PgPageWait<Given> wait{std::move(page), &executor};
-  if (auto queued = lane_.Submit(PgListWait(&wait), limits::kLedgerQueueMax); !queued) {
-    co_return std::unexpected(queued.error());
-  }
-  co_await wait.done.Wait();
-  co_return std::move(wait.result);
-}
-
 Task<Result<std::vector<PendingApproval>>> PostgresLedger::Claims(std::uint64_t after,
                                                                   std::size_t limit,
                                                                   Executor& executor) {
-  return PageOf<PendingApproval>({.after = after, .limit = limit}, executor);
+  return PageOf<PendingApproval>(lane_, {.after = after, .limit = limit}, executor);
 }
 
 Task<Result<std::vector<PendingApproval>>> PostgresLedger::OwnClaims(std::uint64_t after,
                                                                      std::size_t limit,
                                                                      Executor& executor) {
-  return PageOf<PendingApproval>({.after = after, .limit = limit, .is_own = true}, executor);
+  return PageOf<PendingApproval>(lane_, {.after = after, .limit = limit, .is_own = true}, executor);
 }
 
 Task<Result<std::vector<Event>>> PostgresLedger::Open(std::uint64_t after, std::size_t limit,
                                                       Executor& executor) {
-  return PageOf<Event>({.after = after, .limit = limit, .is_own = true}, executor);
+  return PageOf<Event>(lane_, {.after = after, .limit = limit, .is_own = true}, executor);
 }
 
 Task<Result<std::optional<FlowState>>> PostgresLedger::FindOpenFlow(std::string caller,
                                                                     std::string flow,
                                                                     Executor& executor) {
-  auto found =
-      co_await PageOf<FlowState>({.limit = 1, .flow_name = FlowKeyOf(caller, flow)}, executor);
+  auto found = co_await PageOf<FlowState>(lane_, {.limit = 1, .flow_name = FlowKeyOf(caller, flow)},
+                                          executor);
   if (!found) co_return std::unexpected(found.error());
   if (found->empty()) co_return std::nullopt;
   co_return std::move(found->front());
@@ -237,13 +244,13 @@ Task<Result<std::optional<FlowState>>> PostgresLedger::FindOpenFlow(std::string 
 
 Task<Result<std::vector<FlowState>>> PostgresLedger::Flows(std::uint64_t after, std::size_t limit,
                                                            Executor& executor) {
-  return PageOf<FlowState>({.after = after, .limit = limit}, executor);
+  return PageOf<FlowState>(lane_, {.after = after, .limit = limit}, executor);
 }
 
 Task<Result<std::vector<FlowState>>> PostgresLedger::OwnFlows(std::uint64_t after,
                                                               std::size_t limit,
                                                               Executor& executor) {
-  return PageOf<FlowState>({.after = after, .limit = limit, .is_own = true}, executor);
+  return PageOf<FlowState>(lane_, {.after = after, .limit = limit, .is_own = true}, executor);
 }
 
 // A mark that finds no room is forgotten, which errs towards replay.

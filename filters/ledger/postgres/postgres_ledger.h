@@ -56,6 +56,7 @@ class PostgresLedger final : public PgOperatorsLedger, public LedgerAuditor {
   VerifyReport Verify() override;
   // While the database is away with what it counted last.
   LedgerStats Stats() override;
+  LedgerStats OwnStats() override { return lane_.Stats(); }
   SharedLedgerCounts SharedCounts() override;
   GroupPast Past() const override { return lane_.past(); }
   void SetRule(const LedgerRule& rule) override;
@@ -63,9 +64,6 @@ class PostgresLedger final : public PgOperatorsLedger, public LedgerAuditor {
   void OnTakeOver(std::function<void()> told) override;
 
  private:
-  template <class Given>
-  Task<Result<std::vector<Given>>> PageOf(PgPage page, Executor& executor);
-
   const PgLedgerOptions options_;
   const Clock& clock_;
   std::atomic<std::size_t> beginning_{0};   // calls that wait to

@@ -27,6 +27,8 @@ constexpr PgStatement kBase{"base_of_stream",
                             "SELECT base, base_chain FROM stream WHERE stream = $1::bigint"};
 
 constexpr std::size_t kScanRows = 256;
+// A question that has failed after so long met a server that says nothing.
+constexpr Millis kPgSilence{1'000};
 
 class PgLogReader final : public EventLog::Reader {
  public:
@@ -77,33 +79,61 @@ class PgLogReader final : public EventLog::Reader {
 
 std::expected<std::vector<PgRows>, std::string> PgReader::TryToAsk(const PgStatement& statement,
                                                                    const PgArguments& arguments) {
+  const MonoTime start = PgNow();
   std::string why;
   for (int tries = 0; tries < 2; ++tries) {
-    if (connection_ == nullptr || connection_->is_lost()) {
-      connection_.reset();
-      auto opened = PgConnection::Open(options_);
-      if (!opened) return std::unexpected(opened.error());
-      connection_ = std::move(*opened);
+    if (auto connected = Connect(); !connected) {
+      why = std::move(connected.error());
+      break;
     }
     connection_->Queue(statement, arguments);
     auto rows = connection_->Run();
     if (rows) return std::move(*rows);
     why = rows.error().text;
-    if (!connection_->is_lost()) break;
+    if (!connection_->is_lost()) return std::unexpected(why);
+    if (PgNow() - start >= kPgSilence) break;
   }
+  if (PgNow() - start >= kPgSilence) silent_until_ = PgNow() + kPgSilence;
   return std::unexpected(why);
+}
+
+std::expected<void, std::string> PgReader::Connect() {
+  if (connection_ != nullptr && !connection_->is_lost()) return {};
+  connection_.reset();
+  if (!opening_.valid()) {
+    const auto launch = patience_ ? std::launch::async : std::launch::deferred;
+    opening_ = std::async(launch, [this] { return PgConnection::Open(options_); });
+  }
+  if (patience_ && opening_.wait_for(*patience_) != std::future_status::ready) {
+    return std::unexpected(std::string(PgAway().detail()));
+  }
+  auto opened = opening_.get();
+  if (!opened) return std::unexpected(std::move(opened.error()));
+  connection_ = std::move(*opened);
+  return {};
+}
+
+std::unexpected<std::string> PgReader::Fail(std::string why) {
+  const std::lock_guard lock(failure_mutex_);
+  failure_ = why;
+  return std::unexpected(std::move(why));
 }
 
 std::expected<std::vector<PgRows>, std::string> PgReader::Ask(const PgStatement& statement,
                                                               const PgArguments& arguments) {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_, std::defer_lock);
+  const bool is_silent = patience_ && PgNow() < silent_until_.load();
+  if (is_silent || (patience_ && !lock.try_lock_for(*patience_))) {
+    return Fail(std::string(PgAway().detail()));
+  }
+  if (!lock.owns_lock()) lock.lock();
   auto rows = TryToAsk(statement, arguments);
-  if (!rows) failure_ = rows.error();
+  if (!rows) return Fail(std::move(rows.error()));
   return rows;
 }
 
 std::string PgReader::failure() {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(failure_mutex_);
   return failure_;
 }
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <atomic>
+#include <expected>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -16,7 +18,10 @@ namespace recourse {
 
 class PgReader {
  public:
-  explicit PgReader(PgOptions options) : options_(std::move(options)) {}
+  // `patience`: no question waits longer than that for a connection, or for others' questions; for
+  // a while after a silence none waits at all. Unset: each waits as long as it takes.
+  explicit PgReader(PgOptions options, std::optional<Millis> patience = {})
+      : options_(std::move(options)), patience_(patience) {}
 
   // Once more over a new connection, where the one at hand was lost. Fails with a line for people.
   std::expected<std::vector<PgRows>, std::string> Ask(const PgStatement& statement,
@@ -25,13 +30,21 @@ class PgReader {
   std::string failure();
 
  private:
+  using Opened = std::expected<std::unique_ptr<PgConnection>, std::string>;
+
   std::expected<std::vector<PgRows>, std::string> TryToAsk(const PgStatement& statement,
                                                            const PgArguments& arguments);
+  std::expected<void, std::string> Connect();
+  std::unexpected<std::string> Fail(std::string why);
 
   const PgOptions options_;
-  std::mutex mutex_;
+  const std::optional<Millis> patience_;
+  std::timed_mutex mutex_;
   std::unique_ptr<PgConnection> connection_;  // guarded by mutex_
-  std::string failure_;                       // guarded by mutex_
+  std::future<Opened> opening_;               // guarded by mutex_
+  std::atomic<MonoTime> silent_until_{MonoTime()};
+  std::mutex failure_mutex_;
+  std::string failure_;  // guarded by failure_mutex_
 };
 
 // All that is asked about one log. Thread-safe.

@@ -95,6 +95,9 @@ class PgStreamWatch {
     // Unset, or: something of a dead process has become this one's work; on the thread of the
     // watch.
     std::function<void()> took;
+    // Outcomes that were written after whoever waited for them was told otherwise: each may leave
+    // something to do, as if it had been taken over. Unset: none ever is.
+    std::function<std::uint64_t()> late_outcomes{};
     const Clock& clock;
   };
   explicit PgStreamWatch(Parts parts) : parts_(std::move(parts)) {}
@@ -111,6 +114,7 @@ class PgStreamWatch {
 
   const Parts parts_;
   std::atomic<std::uint64_t> takeovers_ = 0;
+  std::uint64_t late_told_ = 0;  // of the thread
   SystemRandom random_;
   std::mutex mutex_;
   std::condition_variable wake_;

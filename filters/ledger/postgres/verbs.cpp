@@ -1,9 +1,12 @@
 #include "filters/ledger/postgres/verbs.h"
 
+#include <algorithm>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "filters/ledger/model/row_id.h"
+#include "filters/ledger/postgres/waits.h"
 #include "proxy/base/log/log.h"
 
 namespace recourse {
@@ -72,6 +75,11 @@ Job PgBegin::Fail(const Error& error) {
   return Wake(std::exchange(wait_, nullptr));
 }
 
+Job PgBegin::TellAway() {
+  is_abandoned = true;
+  return Fail(PgAway());
+}
+
 std::optional<AttemptId> PgBegin::begun() const {
   const Event& event = FirstEvent(planned_->plan);
   if (event.phase != Phase::kDispatching) return std::nullopt;
@@ -113,14 +121,28 @@ Judged<Plan*> PgRecord::Ask(Known& known) {
 
 Job PgRecord::TellMeanwhile(const Error& error) {
   if (wait_ == nullptr) return {};
+  if (!transition_) Reset();
   asked_ = *transition_;  // whose event is with its waiter
   auto* const waiter = std::exchange(wait_, nullptr);
   waiter->result = std::unexpected(error);
   return Wake(waiter);
 }
 
+std::optional<MonoTime> PgRecord::patience(Millis wait) const {
+  if (wait_ == nullptr || !wait_->asked.told_by) return std::nullopt;
+  return std::max(*wait_->asked.told_by, since + wait);
+}
+
+Job PgRecord::TellAway() {
+  return TellMeanwhile(
+      Error(ErrorCode::kLedgerUnavailable, PgAway().detail(), Delivery::kUncertain));
+}
+
 Job PgRecord::Succeed() {
-  if (wait_ == nullptr) return {};
+  if (wait_ == nullptr) {
+    ++local().shared.late_outcomes;
+    return {};
+  }
   wait_->result = std::move(FirstEvent(plan_));
   return Wake(wait_);
 }
@@ -154,39 +176,38 @@ Job PgRecord::Fail(const Error& error) {
   return Wake(wait_);
 }
 
-Judged<Plan*> PgMove::Ask(Known& known) {
-  auto planned = recourse::Decide(wait_->asked, known);
+template <class Wait, class Asked, class Planned>
+Judged<Plan*> PgOrder<Wait, Asked, Planned>::Ask(Known& known) {
+  auto planned = recourse::Decide(asked_, known);
   if (!planned) return std::unexpected(planned.error());
   planned_ = std::move(*planned);
   return &planned_.plan;
 }
 
-Job PgMove::Succeed() {
+template <class Wait, class Asked, class Planned>
+Job PgOrder<Wait, Asked, Planned>::Succeed() {
+  if (wait_ == nullptr) return {};
+  if constexpr (std::is_same_v<Planned, ApprovalPlan>) {
+    if (!planned_.plan.writes.empty()) planned_.reply.event = std::move(FirstEvent(planned_.plan));
+  }
   wait_->result = std::move(planned_.reply);
-  return Wake(wait_);
+  return Wake(std::exchange(wait_, nullptr));
 }
 
-Job PgMove::Fail(const Error& error) {
+template <class Wait, class Asked, class Planned>
+Job PgOrder<Wait, Asked, Planned>::Fail(const Error& error) {
+  if (wait_ == nullptr) return {};
   wait_->result = std::unexpected(error);
-  return Wake(wait_);
+  return Wake(std::exchange(wait_, nullptr));
 }
 
-Judged<Plan*> PgDecide::Ask(Known& known) {
-  auto planned = recourse::Decide(wait_->asked, known);
-  if (!planned) return std::unexpected(planned.error());
-  planned_ = std::move(*planned);
-  return &planned_.plan;
+template <class Wait, class Asked, class Planned>
+Job PgOrder<Wait, Asked, Planned>::TellAway() {
+  is_abandoned = true;
+  return Fail(Error(ErrorCode::kLedgerUnavailable, PgAway().detail(), Delivery::kUncertain));
 }
 
-Job PgDecide::Succeed() {
-  if (!planned_.plan.writes.empty()) planned_.reply.event = std::move(FirstEvent(planned_.plan));
-  wait_->result = std::move(planned_.reply);
-  return Wake(wait_);
-}
-
-Job PgDecide::Fail(const Error& error) {
-  wait_->result = std::unexpected(error);
-  return Wake(wait_);
-}
+template class PgOrder<PgMoveWait, FlowMove, FlowPlan>;
+template class PgOrder<PgDecideWait, ApprovalOrder, ApprovalPlan>;
 
 }  // namespace recourse

@@ -2,6 +2,7 @@
 // that it can be decided anew where another process was first.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -53,6 +54,10 @@ class PgVerb {
   virtual bool begins() const { return false; }
   // Whether it is refused while the ledger is restored and nobody has accepted that.
   virtual bool may_be_held_back() const { return false; }
+  // Whoever waits for it waits so long for a database that is away, if `wait` is the usual time;
+  // unset: as long as that takes. Then it is told so.
+  virtual std::optional<MonoTime> patience(Millis /*wait*/) const { return std::nullopt; }
+  virtual Job TellAway() { return {}; }
   // What is to be sent, if it happens; unset: nothing.
   virtual std::optional<AttemptId> begun() const { return std::nullopt; }
   // Of what was decided: who waits for it, if others are to know that.
@@ -91,6 +96,11 @@ class PgBegin final : public PgVerb {
   Job Fail(const Error& error) override;
   Executor* executor() const override { return executor_; }
   bool begins() const override { return true; }
+  std::optional<MonoTime> patience(Millis wait) const override {
+    return wait_ != nullptr ? std::optional(since + wait) : std::nullopt;
+  }
+  // That it did not happen.
+  Job TellAway() override;
   bool may_be_held_back() const override {
     return wait_->operation.event.verdict == ObserveVerdict::kNone;
   }
@@ -128,11 +138,15 @@ using PgDecideWait = PgWait<ApprovalOrder, ApprovalOutcome>;
 
 class PgRecord final : public PgVerb {
  public:
-  explicit PgRecord(PgRecordWait* wait) : wait_(wait) {}
+  // `room` is held until it is written.
+  PgRecord(PgRecordWait* wait, std::shared_ptr<const void> room)
+      : room_(std::move(room)), wait_(wait) {}
   Job Succeed() override;
   Job Fail(const Error& error) override;
   // Its waiter is told that, and waits no more; what it says is still written once that can be.
   Job TellMeanwhile(const Error& error);
+  std::optional<MonoTime> patience(Millis wait) const override;
+  Job TellAway() override;
   Executor* executor() const override { return wait_ != nullptr ? wait_->executor : nullptr; }
   std::uint64_t operation() const {
     return wait_ != nullptr ? wait_->asked.operation : asked_->operation;
@@ -145,6 +159,7 @@ class PgRecord final : public PgVerb {
  private:
   void TellSecondEffect();
 
+  const std::shared_ptr<const void> room_;
   PgRecordWait* wait_;                 // null: its waiter has been told
   std::optional<Transition> asked_{};  // then
   std::optional<Transition> transition_;
@@ -169,36 +184,32 @@ class PgCancel final : public PgVerb {
   Plan plan_;
 };
 
-class PgMove final : public PgVerb {
+// What an operator, an agent or a worker of ours decides.
+template <class Wait, class Asked, class Planned>
+class PgOrder final : public PgVerb {
  public:
-  explicit PgMove(PgMoveWait* wait) : wait_(wait) {}
+  explicit PgOrder(Wait* wait) : asked_(wait->asked), executor_(wait->executor), wait_(wait) {}
   Job Succeed() override;
   Job Fail(const Error& error) override;
-  Executor* executor() const override { return wait_->executor; }
+  Executor* executor() const override { return executor_; }
+  std::optional<MonoTime> patience(Millis wait) const override {
+    if (wait_ == nullptr || !asked_.told_by) return std::nullopt;
+    return std::max(*asked_.told_by, since + wait);
+  }
+  // It happens only if it is on its way.
+  Job TellAway() override;
 
  protected:
   void Reset() override {}
   Judged<Plan*> Ask(Known& known) override;
 
  private:
-  PgMoveWait* const wait_;
-  FlowPlan planned_;
+  const Asked asked_;
+  Executor* const executor_;
+  Wait* wait_;  // null: its waiter has been told
+  Planned planned_;
 };
-
-class PgDecide final : public PgVerb {
- public:
-  explicit PgDecide(PgDecideWait* wait) : wait_(wait) {}
-  Job Succeed() override;
-  Job Fail(const Error& error) override;
-  Executor* executor() const override { return wait_->executor; }
-
- protected:
-  void Reset() override {}
-  Judged<Plan*> Ask(Known& known) override;
-
- private:
-  PgDecideWait* const wait_;
-  ApprovalPlan planned_;
-};
+using PgMove = PgOrder<PgMoveWait, FlowMove, FlowPlan>;
+using PgDecide = PgOrder<PgDecideWait, ApprovalOrder, ApprovalPlan>;
 
 }  // namespace recourse

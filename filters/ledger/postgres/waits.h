@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "filters/ledger/engine/join_table.h"
 #include "filters/ledger/ledger.h"
 #include "filters/ledger/model/operator_action.h"
 #include "proxy/base/executor.h"
@@ -91,6 +92,17 @@ class PgJobs {
     const auto found = std::ranges::find(jobs_, executor, &Of::first);
     auto& jobs = found != jobs_.end() ? found->second : jobs_.emplace_back(executor, 0).second;
     jobs.push_back(std::move(job));
+  }
+  void TellAway(JoinWait* wait) {
+    wait->result = std::unexpected(PgAway());
+    Tell(wait->executor, [wait] { wait->promise.Set(std::move(wait->result)); });
+  }
+  void TellAway(const PgListWait& list) {
+    const auto tell = [this](auto* wait) {
+      wait->result = std::unexpected(PgAway());
+      Tell(wait->executor, [wait] { wait->done.Set(true); });
+    };
+    std::visit(tell, list);
   }
   void Post() {
     for (auto& [executor, jobs] : jobs_) executor->Post(std::move(jobs));

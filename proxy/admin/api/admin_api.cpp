@@ -255,7 +255,7 @@ HttpResponse ProbeApi::Handle(const HttpRequest& request) {
   if (request.target == "/live") return Text(200, "live\n");
   if (request.target == "/ready") {
     if (!ready) return Text(503, "starting or draining\n");
-    const LedgerStats stats = ledger_.Stats();
+    const LedgerStats stats = ledger_.OwnStats();
     if (stats.latched) {
       if (!stats.not_opened.empty()) {
         return Text(200, "ready, but nothing is recorded: " + stats.not_opened + "\n");

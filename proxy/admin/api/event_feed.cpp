@@ -8,12 +8,12 @@
 namespace recourse {
 
 Result<NewsPlace> EventFeed::End() {
-  return shared_ != nullptr ? shared_->NewsEnd() : NewsPlace::OfRow(ledger_.Stats().last_id);
+  return shared_ != nullptr ? shared_->NewsEnd() : NewsPlace::OfRow(ledger_.OwnStats().last_id);
 }
 
 Result<EventFeed::News> EventFeed::After(const NewsPlace& place, const EventFilter& filter) {
   if (shared_ != nullptr) return shared_->NewsAfter(place, filter);
-  const std::uint64_t last = ledger_.Stats().last_id;
+  const std::uint64_t last = ledger_.OwnStats().last_id;
   const std::uint64_t after = std::min(place.row(), last);
   News news{.page = {}, .to = NewsPlace::OfRow(last)};
   news.is_behind = place.at_ms != 0 || last - after > limits::kStreamBacklogRows;

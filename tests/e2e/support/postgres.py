@@ -101,6 +101,20 @@ class Postgres:
         self.process.send_signal(signal.SIGINT)
         self.process.wait(STOP_MAX)
 
+    @contextlib.contextmanager
+    def frozen(self):
+        """It takes connections and answers nothing, as one whose disk hangs."""
+        first = self.process.pid
+        children = pathlib.Path(f"/proc/{first}/task/{first}/children").read_text().split()
+        pids = [first, *map(int, children)]
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
+
     def __exit__(self, *exc):
         self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
