@@ -5,6 +5,7 @@ import pathlib
 import re
 import signal
 import subprocess
+import tempfile
 
 import pytest
 import yaml
@@ -137,6 +138,13 @@ flows:
 """
 
 
+@pytest.fixture
+def tmp_path():
+    """In memory, as hundreds of ledgers here are killed by no power cut. One drill has a disk."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        yield pathlib.Path(folder)
+
+
 def drill(tmp_path, policy, *arguments):
     path = tmp_path / "policy.yaml"
     path.write_text(policy)
@@ -175,11 +183,12 @@ def test_a_sound_policy_keeps_the_promise_wherever_it_is_killed_and_nothing_real
     assert list(tmp_path.glob("recourse-drill-*")) == []
 
 
-def test_the_reference_policy_keeps_the_promise(tmp_path):
+def test_the_reference_policy_keeps_the_promise(tmp_path_factory):
     path = EXAMPLES / "reference.yaml"
     ((command, expected),) = transcript(blocks("proxy/drill/README.md")[0])
     assert command == f"recourse drill --policy {path.relative_to(ROOT)}\n"
-    done = run_cli("drill", "--policy", path, "--tmp", tmp_path, timeout=DRILL_MAX)
+    disk = tmp_path_factory.mktemp("drill")
+    done = run_cli("drill", "--policy", path, "--tmp", disk, timeout=DRILL_MAX)
     assert done.returncode == 0, done.stdout + done.stderr
     assert shows(expected, done.stdout), done.stdout
     lines = done.stdout.splitlines()

@@ -3,9 +3,9 @@
 import json
 import subprocess
 
-from support.recourse import ROOT, WAIT_MAX, environment
+from support.npm import CLIENTS, node
+from support.recourse import WAIT_MAX, environment
 
-CLIENTS = ROOT / "tests/e2e/clients"
 
 
 class BrowserError(AssertionError):
@@ -17,7 +17,7 @@ class Browser:
 
     def __init__(self):
         self.process = subprocess.Popen(
-            ["node", str(CLIENTS / "browser.mjs")],
+            [node(), str(CLIENTS / "browser.mjs")],
             cwd=CLIENTS,
             env={**environment(), "RECOURSE_E2E_WAIT_MAX": str(WAIT_MAX)},
             stdin=subprocess.PIPE,
