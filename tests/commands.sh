@@ -32,9 +32,9 @@ e2e() {
         tests/e2e/test_image.py::test_two_builds_give_the_same_bytes_which_are_few
       ;;
   esac
-  # What one process compiles all workers read: it takes longer than any of them works on it.
+  # What one process compiles all others read: for Python it takes longer than any of them works.
   set=(-u PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX="$PWD/build/pycache"
-    RECOURSE_BIN="$program" "${set[@]}")
+    NODE_COMPILE_CACHE="$PWD/build/node-cache" RECOURSE_BIN="$program" "${set[@]}")
   env "${set[@]}" "$PYTHON" -m pytest "${files[@]}" --collect-only -q -p no:cacheprovider \
     >/dev/null || true
   timeout --foreground --signal=INT --kill-after=30s "$E2E_SECONDS_MAX" \
