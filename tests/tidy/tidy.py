@@ -139,13 +139,14 @@ class Tidy:
 
     def check_text(self, path, text):
         lines = text.split("\n")
+        banned = [rule for rule in rules.BANNED_TEXT  # a text that holds none of it is read once
+                  if not re.match(rule[1], path) and re.search(rule[0], text, re.MULTILINE)]
         for number, line in enumerate(lines, 1):
             if path.endswith(CODE) and len(line) > rules.LINE_COLUMNS_MAX:
                 self.report(path, number, f"line of {len(line)} columns, at most "
                             f"{rules.LINE_COLUMNS_MAX}")
-            for pattern, homes, instead in rules.BANNED_TEXT:
-                found = re.search(pattern, line)
-                if found and not re.match(homes, path):
+            for pattern, _, instead in banned:
+                if found := re.search(pattern, line):
                     self.report(path, number, f"'{found.group()}' may not stand here: {instead}")
         count = len(lines) - 1
         if (path.endswith(SIZED) or path == "dev") and count > rules.FILE_LINES_MAX:
