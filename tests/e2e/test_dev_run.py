@@ -79,3 +79,40 @@ def test_a_build_without_the_benchmark_library_is_configured_in_silence(tmp_path
         cwd=ROOT, capture_output=True, text=True, timeout=WAIT_MAX, check=False,
     )  # fmt: skip
     assert "benchmark" not in done.stderr, done.stderr
+
+
+def test_what_npm_installed_in_one_checkout_is_linked_in_the_next(tmp_path):
+    calls, tools = tmp_path / "calls", tmp_path / "tools"
+    tools.mkdir()
+    for name in ("cmake", "ninja"):
+        (tools / name).write_text("#!/bin/sh\n")
+    (tools / "npm").write_text(
+        f"#!/bin/sh\nset -e\necho \"$*\" >>{calls}\nmkdir -p $2/node_modules/a\n"
+        "cp $2/package-lock.json $2/node_modules/a/made-of\n"
+    )
+    for tool in tools.iterdir():
+        tool.chmod(0o755)
+    env = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "HOME": str(tmp_path / "home"),
+           "XDG_CACHE_HOME": "", "RECOURSE_SKIP_INSTALL": "1"}  # fmt: skip
+
+    def checkout(name, lock):
+        root = tmp_path / name
+        for path in ("tests/commands.sh", "dev", "CMakePresets.json"):
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / path, root / path)
+        (root / "tests/helm").mkdir()
+        (root / "tests/helm/package-lock.json").write_text(lock)
+        # It ends for want of a folder tests/kube, once all that it needs is there.
+        said = subprocess.run([root / "dev", "kube"], cwd=root, env=env, capture_output=True,
+                              text=True, timeout=WAIT_MAX, check=False)  # fmt: skip
+        assert "tests/kube" in said.stderr, said
+        installed = root / "tests/helm/node_modules/a/made-of"
+        assert installed.read_text() == lock
+        return installed, len(calls.read_text().splitlines())
+
+    first, installs = checkout("first", "one")
+    assert installs == 1
+    second, installs = checkout("second", "one")
+    assert installs == 1 and second.samefile(first)
+    third, installs = checkout("third", "another")
+    assert installs == 2 and not third.samefile(first)
