@@ -105,7 +105,7 @@ class Pair {
     Count(is, "begin");
     if (!is) return;
     if (is) ++counts_["begun " + std::to_string(static_cast<int>(is->begun.kind))];
-    if (is->is_new) {  // it is given back to its sender
+    if (is->writes_event) {  // it is given back to its sender
       EXPECT_EQ(call.event.request.has_value(), twin.event.request.has_value());
       if (call.event.request && twin.event.request) {
         EXPECT_EQ(call.event.request->body, twin.event.request->body);
@@ -121,7 +121,7 @@ class Pair {
   static std::string TellStep(const Result<Step>& step) {
     if (!step) return Tell(step.error());
     return Tell(step->begun) + " after " + std::to_string(step->load_after_commit) +
-           Tell(step->is_new);
+           Tell(step->writes_event);
   }
 
   void Record(const Transition& transition) {

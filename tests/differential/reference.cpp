@@ -251,7 +251,7 @@ Result<ReferenceEngine::BeginStep> ReferenceEngine::BeginObserved(NewOperation& 
   event.cause = Cause::kRepeat;
   if (auto done = AppendEvent(event, nullptr); !done) return std::unexpected(done.error());
   CountAttempt(event, true);
-  step.is_new = true;
+  step.writes_event = true;
   if (Binds(decision, false)) BindKey(key, event.related);
   return step;
 }
@@ -309,7 +309,7 @@ Result<ReferenceEngine::BeginStep> ReferenceEngine::BeginFresh(NewOperation& cal
   if (call.wait != nullptr && event.phase == Phase::kDispatching) {
     call.wait->WaitFor(event.operation);
   }
-  step.is_new = true;
+  step.writes_event = true;
   if (event.phase == Phase::kClaimed) step.begun.kind = Begun::Kind::kHeld;
   return step;
 }

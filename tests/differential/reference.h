@@ -52,7 +52,7 @@ class ReferenceEngine {
     // after the commit, by way of Load.
     std::uint64_t load_after_commit = 0;
     // A row of this batch is what the answer rests on: its caller waits for the commit.
-    bool is_new = false;
+    bool writes_event = false;
   };
   // Takes what it needs out of `call`, unless it asks for load_after_commit. An error with
   // Delivery::kUncertain: there is, or may be, such an operation, and it may have had its effect.

@@ -217,7 +217,7 @@ Result<ReferenceEngine::BeginStep> ReferenceEngine::BeginApproved(NewOperation& 
         EndPendingApproval(event, over.to ? over.cause : Cause::kFlowClosed,
                            over.to ? over.text : "its flow takes no further writes", entry);
     if (!ended) return std::unexpected(ended.error());
-    step.is_new = true;
+    step.writes_event = true;
     return step;
   }
   if (call.wants_before) {
@@ -240,7 +240,7 @@ Result<ReferenceEngine::BeginStep> ReferenceEngine::BeginApproved(NewOperation& 
   if (auto done = AppendEvent(event, &entry); !done) return std::unexpected(done.error());
   CountAttempt(event, false);
   event.request.reset();  // its sender has it
-  step.is_new = true;
+  step.writes_event = true;
   return step;
 }
 

@@ -29,7 +29,7 @@ void VerbBatch::Take(BeginWait* wait) {
     late_begins_.push_back({wait, step->load_after_commit});
     return;
   }
-  if (step->is_new) {
+  if (step->writes_event) {
     step->begun.commit = std::make_shared<PendingCommit>();
     durables_.push_back({wait->executor, step->begun.commit});
   }

@@ -18,7 +18,7 @@ Engine::Engine(LedgerParts parts, const Clock& clock)
       retirement_(state_, lookup_, rows_),
       index_(state_) {}
 
-Result<Engine::BeginStep> Engine::Begin(NewOperation& call) {
+Result<BeginPlan> Engine::Begin(NewOperation& call) {
   BeginRule rule(call);
   auto planned = lookup_.Judge([&](Known& known) { return rule.Decide(known); });
   if (!planned) return std::unexpected(planned.error());
@@ -28,9 +28,7 @@ Result<Engine::BeginStep> Engine::Begin(NewOperation& call) {
     return std::unexpected(Error(error.code(), error.detail(), Delivery::kUncertain));
   }
   if (call.wait != nullptr && planned->waits_for != 0) call.wait->WaitFor(planned->waits_for);
-  Result<BeginStep> step(std::in_place, std::move(planned->begun), planned->load_after_commit,
-                         planned->writes_event);
-  if (!planned->writes_event) return step;
+  if (!planned->writes_event) return planned;
   Event& event = std::get<EventWrite>(planned->plan.writes.front()).event;
   // Its sender has it; the ledger gives it back. What it leaves is freed by the thread that made
   // it.
@@ -39,8 +37,8 @@ Result<Engine::BeginStep> Engine::Begin(NewOperation& call) {
   } else if (planned->request == BeginPlan::Request::kWithSender) {
     event.request.reset();
   }
-  step->begun.event = std::move(event);
-  return step;
+  planned->begun.event = std::move(event);
+  return planned;
 }
 
 Result<Event> Engine::Record(Transition& transition) {

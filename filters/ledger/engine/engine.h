@@ -18,6 +18,7 @@
 #include "filters/ledger/engine/row_writer.h"
 #include "filters/ledger/ledger.h"
 #include "filters/ledger/queries/operation_queries.h"
+#include "filters/ledger/rules/begin_plan.h"
 #include "proxy/base/limits.h"
 
 namespace recourse {
@@ -31,17 +32,10 @@ class Engine {
   // Of the start (recovery.cpp).
   LedgerReplay replay() { return LedgerReplay(state_, rows_); }
 
-  struct BeginStep {
-    Begun begun;  // kFresh: whole, but for `commit`
-    // Not 0: the row that holds begun.event; it stands in the batch, so the answer may leave only
-    // after the commit, by way of Load.
-    std::uint64_t load_after_commit = 0;
-    // A row of this batch is what the answer rests on: its caller waits for the commit.
-    bool is_new = false;
-  };
-  // Takes what it needs out of `call`, unless it asks for load_after_commit. An error with
-  // Delivery::kUncertain: there is, or may be, such an operation, and it may have had its effect.
-  Result<BeginStep> Begin(NewOperation& call);
+  // The plan that was carried out; kFresh: its reply is whole, but for `commit`. Takes what it
+  // needs out of `call`, unless it asks for load_after_commit. An error with Delivery::kUncertain:
+  // there is, or may be, such an operation, and it may have had its effect.
+  Result<BeginPlan> Begin(NewOperation& call);
   Result<Event> Record(Transition& transition);
   void MarkAnswered(AttemptId answered);
   void MarkUnread(AttemptId answered);

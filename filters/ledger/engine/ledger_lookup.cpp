@@ -4,8 +4,8 @@
 
 namespace recourse {
 
-Known LedgerLookup::Beginning() const {
-  Known known;
+void LedgerLookup::Begin(Known& known) {
+  known.finder = this;
   known.first_row = state_.log.first_row();
   known.durable_row = state_.log.head().seq;
   known.next_row = state_.log.next_row();
@@ -14,7 +14,10 @@ Known LedgerLookup::Beginning() const {
   known.is_latched = state_.log.is_latched();
   known.is_restored = state_.restored.waits();
   known.has_open_writes = state_.open.has_marks();
-  return known;
+}
+
+void LedgerLookup::Find(const Subject& subject, Known& known) {
+  std::visit([&](const auto& asked) { known.Put(asked, LookUp(asked)); }, subject);
 }
 
 Result<std::optional<FoundOperation>> LedgerLookup::LookUp(const OperationOf& asked) {

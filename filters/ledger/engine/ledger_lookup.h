@@ -1,7 +1,10 @@
 // Finds what the rules ask for.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <memory_resource>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -18,20 +21,19 @@
 namespace recourse {
 
 // One thread at a time.
-class LedgerLookup {
+class LedgerLookup final : FactFinder {
  public:
   explicit LedgerLookup(LedgerState& state) : state_(state), admission_(state) {}
 
-  // Rounds: asks the rule, and finds what it needs, until it has decided.
+  // What the rule decides by what is found for it.
   template <class Rule>
   auto Judge(const Rule& rule) -> Result<typename std::invoke_result_t<Rule, Known&>::value_type>;
   Admission& admission() { return admission_; }
   const Admission& admission() const { return admission_; }
 
  private:
-  static constexpr int kRoundsMax = 128;
-
-  Known Beginning() const;
+  void Begin(Known& known);
+  void Find(const Subject& subject, Known& known) override;
   Result<std::optional<FoundOperation>> LookUp(const OperationOf& asked);
   Result<std::optional<ApprovalState>> LookUp(const ApprovalOf& asked);
   Result<std::vector<ApprovalState>> LookUp(const ApprovalsIn& asked);
@@ -66,20 +68,15 @@ class LedgerLookup {
 template <class Rule>
 auto LedgerLookup::Judge(const Rule& rule)
     -> Result<typename std::invoke_result_t<Rule, Known&>::value_type> {
-  Known known = Beginning();
-  for (int round = 0; round < kRoundsMax; ++round) {
-    known.BeginRound();
-    auto judged = rule(known);
-    if (judged) return std::move(*judged);
-    if (const auto* const error = std::get_if<Error>(&judged.error())) {
-      return std::unexpected(*error);
-    }
-    for (const Subject& subject : known.needs()) {
-      std::visit([&](const auto& asked) { known.Put(asked, LookUp(asked)); }, subject);
-    }
-  }
-  RC_CHECK(false);  // it asks for what it knows
-  return std::unexpected(Error());
+  // Small facts, and few: most verbs need no more than this.
+  std::array<std::byte, 2048> bytes;
+  std::pmr::monotonic_buffer_resource room(bytes.data(), bytes.size());
+  Known known(&room);
+  Begin(known);
+  auto judged = rule(known);
+  if (judged) return std::move(*judged);
+  RC_CHECK(std::holds_alternative<Error>(judged.error()));  // nothing is left to be asked for
+  return std::unexpected(std::get<Error>(judged.error()));
 }
 
 }  // namespace recourse

@@ -79,23 +79,25 @@ Result<void> RowWriter::AppendEvent(Event& event, const KeyEntry* previous) {
   return {};
 }
 
-void RowWriter::Apply(const Event& event, const KeyEntry* previous) {
-  const EventFront front{.operation = event.operation,
-                         .generation = event.generation,
-                         .attempt = event.attempt,
-                         .phase = event.phase,
-                         .cause = event.cause,
-                         .key = event.key,
-                         .base_key = event.base_key,
-                         .intent = event.intent,
-                         .args_hash = event.args_hash,
-                         .verdict = event.verdict,
-                         .related = event.related,
-                         .is_extended = event.approval || event.state || event.found,
-                         .principal = event.principal,
-                         .resource = event.resource,
-                         .stands = event.stands};
+// Its marks are lent to the front: to copy them costs more than all else here.
+void RowWriter::Apply(Event& event, const KeyEntry* previous) {
+  EventFront front{.operation = event.operation,
+                   .generation = event.generation,
+                   .attempt = event.attempt,
+                   .phase = event.phase,
+                   .cause = event.cause,
+                   .key = event.key,
+                   .base_key = event.base_key,
+                   .intent = event.intent,
+                   .args_hash = event.args_hash,
+                   .verdict = event.verdict,
+                   .related = event.related,
+                   .is_extended = event.approval || event.state || event.found,
+                   .principal = event.principal,
+                   .resource = event.resource,
+                   .stands = std::move(event.stands)};
   state_.index.Apply(front, event.id, event.wall_ms, previous);
+  event.stands = std::move(front.stands);
   if (event.phase == Phase::kDenied) {
     state_.index.NoteNo(event.caller, event.tool, event.args_hash, event.operation);
   }

@@ -47,7 +47,7 @@ class RowWriter {
   Result<void> Append(const AliasWrite& write);
   Result<void> AppendEvent(Event& event, const KeyEntry* previous);
   void AppendMarks();
-  void Apply(const Event& event, const KeyEntry* previous);
+  void Apply(Event& event, const KeyEntry* previous);
 
   LedgerState& state_;
   LedgerLookup& lookup_;

@@ -220,7 +220,7 @@ Result<Begun> MemoryLedger::BeginNow(NewOperation& operation) {
   auto step = engine_->Begin(operation);
   if (!step) return std::unexpected(step.error());
   auto committed = CommitNow();
-  if (step->is_new) {
+  if (step->writes_event) {
     step->begun.commit = std::make_shared<PendingCommit>();
     step->begun.commit->Complete(committed);
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "filters/ledger/model/standing_notes.h"
 
@@ -38,8 +39,16 @@ bool ReadMarks(ByteReader& reader, std::vector<Mark>& marks) {
   const auto count = reader.Int<std::uint8_t>();
   marks.clear();
   if (count > kMarksMax) return false;
+  marks.reserve(count);
   for (std::uint8_t i = 0; i < count && reader.ok(); ++i) marks.push_back(ReadMark(reader));
   return true;
+}
+
+// By one of that kind on its resource.
+bool IsEndedBy(const Standing& write, WriteKind kind) {
+  const bool by_all = IsIdempotent(write.kind) || write.by_others;
+  const bool by_put = kind == WriteKind::kPut && write.kind == WriteKind::kPatch;
+  return by_all || by_put || kind == WriteKind::kDelete;
 }
 
 }  // namespace
@@ -83,11 +92,8 @@ std::vector<Mark> LeftBy(const Standing& write, const Digest& resource) {
 
 std::vector<WriteKind> EndingKinds(const Standing& write) {
   std::vector<WriteKind> kinds;
-  const bool by_all = IsIdempotent(write.kind) || write.by_others;
-  for (const WriteKind kind : kOnResources) {
-    const bool by_put = kind == WriteKind::kPut && write.kind == WriteKind::kPatch;
-    if (by_all || by_put || kind == WriteKind::kDelete) kinds.push_back(kind);
-  }
+  std::ranges::copy_if(kOnResources, std::back_inserter(kinds),
+                       [&](WriteKind kind) { return IsEndedBy(write, kind); });
   return kinds;
 }
 
@@ -97,7 +103,9 @@ std::vector<Mark> EndsOf(const Standing& write, const Digest& resource) {
   marks.reserve(std::size(kOnResources) + write.made.size() + write.ended_by.size());
   if (resource != Digest{}) {
     const Mark mark = MarkOf(resource);
-    for (const WriteKind kind : EndingKinds(write)) marks.push_back(MarkOn(mark, kind));
+    for (const WriteKind kind : kOnResources) {
+      if (IsEndedBy(write, kind)) marks.push_back(MarkOn(mark, kind));
+    }
   }
   for (const Mark& made : write.made) marks.push_back(MarkOn(made, WriteKind::kDelete));
   for (const Mark& mark : write.ended_by) {

@@ -2,10 +2,11 @@
 // only. Whatever every store must do alike is a rule; how something is found is the store's.
 #pragma once
 
-#include <boost/container/small_vector.hpp>
 #include <cstdint>
 #include <expected>
+#include <list>
 #include <memory>
+#include <memory_resource>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -213,9 +214,24 @@ std::unexpected<Stop> StopOf(const Judged<A>& one, const Judged<B>& other) {
   return std::unexpected(fails || other ? one.error() : other.error());
 }
 
-// Grows from round to round of one verb.
+class Known;
+
+// Has at hand what a rule asks for.
+class FactFinder {
+ public:
+  virtual void Find(const Subject& subject, Known& known) = 0;  // and puts it there
+
+ protected:
+  ~FactFinder() = default;
+};
+
+// Grows while one verb is judged: with a finder at once, else from round to round.
 class Known {
  public:
+  explicit Known(std::pmr::memory_resource* room = std::pmr::get_default_resource())
+      : facts_(std::allocator_arg, std::pmr::polymorphic_allocator<>(room)) {}
+
+  FactFinder* finder = nullptr;
   std::uint64_t first_row = 1;    // that is kept
   std::uint64_t durable_row = 0;  // the last one
   std::uint64_t next_row = 0;     // the first row that the plan writes
@@ -233,22 +249,18 @@ class Known {
   // rule's to take once nothing is needed any more.
   template <class Asked>
   Judged<typename Asked::Fact*> Get(const Asked& subject) {
-    for (auto& [known, fact] : std::get<Facts<Asked>>(facts_)) {
-      if (!(known == subject)) continue;
-      if (!fact) return Fails(fact.error());
-      return &*fact;
-    }
-    needs_.emplace_back(subject);
-    return std::unexpected(Stop(Need()));
+    auto* fact = Find(subject);
+    if (fact == nullptr && Ask(subject)) fact = Find(subject);
+    if (fact == nullptr) return std::unexpected(Stop(Need()));
+    if (!*fact) return Fails(fact->error());
+    return &**fact;
   }
   // Stops with all of them that are not known yet.
   template <class Asked>
   Judged<void> Require(const std::vector<Asked>& subjects) {
     bool has_all = true;
     for (const Asked& subject : subjects) {
-      if (Has(subject)) continue;
-      needs_.emplace_back(subject);
-      has_all = false;
+      if (Find(subject) == nullptr && !Ask(subject)) has_all = false;
     }
     if (!has_all) return std::unexpected(Stop(Need()));
     return {};
@@ -259,15 +271,25 @@ class Known {
   }
 
  private:
+  // A fact stays where it is: rules point at it while they ask for more.
   template <class Asked>
-  using Facts = boost::container::small_vector<std::pair<Asked, Result<typename Asked::Fact>>, 1>;
+  using Facts = std::pmr::list<std::pair<Asked, Result<typename Asked::Fact>>>;
 
   template <class Asked>
-  bool Has(const Asked& subject) const {
-    for (const auto& fact : std::get<Facts<Asked>>(facts_)) {
-      if (fact.first == subject) return true;
+  Result<typename Asked::Fact>* Find(const Asked& subject) {
+    for (auto& [known, fact] : std::get<Facts<Asked>>(facts_)) {
+      if (known == subject) return &fact;
     }
-    return false;
+    return nullptr;
+  }
+  // False: it is needed, and not there yet.
+  bool Ask(const Subject& subject) {
+    if (finder == nullptr) {
+      needs_.push_back(subject);
+      return false;
+    }
+    finder->Find(subject, *this);
+    return true;
   }
 
   template <class Variant>

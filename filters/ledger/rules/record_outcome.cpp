@@ -241,8 +241,9 @@ Judged<Plan> Decide(Transition& transition, Known& known) {
 
   Plan plan;
   plan.writes.reserve(1 + (compensated ? 1 : 0));
-  Event& event =
-      std::get<EventWrite>(plan.writes.emplace_back(EventWrite{std::move(**last), entry})).event;
+  Event& event = std::get<EventWrite>(plan.writes.emplace_back(std::in_place_type<EventWrite>,
+                                                               std::move(**last), entry))
+                     .event;
   event.id = known.next_row;
   event.stands = std::move(*stands);
   Advance(event, transition);

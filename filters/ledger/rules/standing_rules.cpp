@@ -30,10 +30,12 @@ void Dispatch(Cause cause, std::uint64_t row, Standing& stands) {
   DropNotes(NoteKind::kInDoubt, stands);
 }
 
-std::vector<MarkSince> Since(const std::vector<Mark>& marks, std::uint64_t since) {
+std::vector<MarkSince> Since(std::uint64_t since, const std::vector<Mark>& marks,
+                             const std::vector<Mark>& more = {}) {
   std::vector<MarkSince> asked;
-  asked.reserve(marks.size());
+  asked.reserve(marks.size() + more.size());
   for (const Mark& mark : marks) asked.push_back({AsDigest(mark), since});
+  for (const Mark& mark : more) asked.push_back({AsDigest(mark), since});
   return asked;
 }
 
@@ -163,9 +165,9 @@ Ended EndedByUndo(const Standing& write, const Standing& other) {
 Judged<Ended> EndedSince(const EventFront& write, std::uint64_t since, Known& known) {
   const std::vector<Mark> marks = EndsOf(write.stands, write.resource);
   const std::vector<Mark> doubts = DoubtsOf(write.stands);
-  std::vector<Mark> asked = marks;
-  asked.insert(asked.end(), doubts.begin(), doubts.end());
-  if (auto all = known.Require(Since(asked, since)); !all) return std::unexpected(all.error());
+  if (auto all = known.Require(Since(since, marks, doubts)); !all) {
+    return std::unexpected(all.error());
+  }
   Ended ended = IsInDoubt(write.stands) ? Ended::kPerhaps : Ended::kNo;
   for (const Mark& mark : marks) {
     const auto here = EndAt(mark, write, since, known);
@@ -195,7 +197,7 @@ Judged<bool> IsEndedSince(const EventFront& write, std::uint64_t since, Known& k
 
 Judged<bool> IsRemovedSince(const EventFront& write, std::uint64_t since, Known& known) {
   const std::vector<Mark> marks = RemovalsOf(write.stands, write.resource);
-  if (auto all = known.Require(Since(marks, since)); !all) return std::unexpected(all.error());
+  if (auto all = known.Require(Since(since, marks)); !all) return std::unexpected(all.error());
   for (const Mark& mark : marks) {
     const auto here = EndAt(mark, write, since, known);
     if (!here) return std::unexpected(here.error());
