@@ -20,6 +20,12 @@ std::string ServedRequest::Payer() const {
   return std::to_string(ingress.peer) + " " + caller.identity();
 }
 
+Principal ServedRequest::Asker(const Headers& headers) const {
+  return PrincipalOf(*services.install_key, caller.name(), policy().principal, headers,
+                     route.query.empty() ? Pairs() : ParsePairs(route.query.substr(1)),
+                     caller.facts().verified_field);
+}
+
 void ServedRequest::Begin() {
   began = Now();
   ended = {};

@@ -30,6 +30,8 @@ struct ServedRequest {
   const Policy& policy() const { return *view->policy; }
   // Whose part of the memory for calls it takes: a name that costs nothing earns no other one.
   std::string Payer() const;
+  // Who makes the call; `headers`: of its head.
+  Principal Asker(const Headers& headers) const;
 
   Worker& worker;
   Services& services;

@@ -4,7 +4,9 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "filters/call/codecs.h"
 #include "filters/credentials/credential_upstream.h"
@@ -15,6 +17,7 @@
 #include "filters/outcome_resolver.h"
 #include "policy/model/host_cache.h"
 #include "policy/model/policy.h"
+#include "policy/model/principal.h"
 #include "proxy/base/call_budget.h"
 #include "proxy/base/thread_pool.h"
 #include "proxy/config/config.h"
@@ -40,6 +43,11 @@ namespace recourse {
 struct Services {
   explicit Services(std::size_t call_memory_bytes) : budget(call_memory_bytes) {}
 
+  void UseInstallSecret(std::string secret) {
+    install_secret = std::move(secret);
+    install_key.emplace(install_secret);
+  }
+
   Ledger* ledger = nullptr;
   Observer* observer = nullptr;
   AccessLog* access_log = nullptr;
@@ -56,10 +64,11 @@ struct Services {
   // Agents' TLS handshakes that run. Who has sent nothing yet needs no place.
   ConnectionLimiter handshakes{limits::kTlsHandshakesMax, limits::kTlsHandshakesPerPeerMax};
   std::string install_secret;
-  std::string ledger_secret;   // names of polls are signed with it
-  std::string via;             // "1.1 recourse-1a2b3c4d": our pseudonym in Via
-  std::string pod_flow;        // what `without_trace: pod` names
-  CallerIdentity uncertified;  // agents that show no certificate
+  std::optional<HmacKey> install_key;  // of the same
+  std::string ledger_secret;           // names of polls are signed with it
+  std::string via;                     // "1.1 recourse-1a2b3c4d": our pseudonym in Via
+  std::string pod_flow;                // what `without_trace: pod` names
+  CallerIdentity uncertified;          // agents that show no certificate
 
   TokenCache tokens;                    // for backends
   OutcomeResolver* settling = nullptr;  // told what servers tell agents

@@ -20,14 +20,6 @@ std::optional<std::uint64_t> ReadPoll(const ServedRequest& request, const std::s
   return operation;
 }
 
-Principal Asks(const ServedRequest& request) {
-  const std::string_view query = request.route.query;
-  return PrincipalOf(HmacKey(request.services.install_secret), request.caller.name(),
-                     request.policy().principal, EndToEndFields(request.head),
-                     query.empty() ? Pairs() : ParsePairs(query.substr(1)),
-                     request.caller.facts().verified_field);
-}
-
 }  // namespace
 
 // Its name is all that it takes, and it decides nothing; whatever else is wrong with it, it looks
@@ -58,7 +50,7 @@ Task<bool> PollLane::Run(Exchange& exchange) {
         Problem(404, "No such call", "no call of yours that waited for approval has this name"),
         /*understood=*/true);
   }
-  const bool may_see = MayBeShown(Asks(request), event->principal);
+  const bool may_see = MayBeShown(request.Asker(EndToEndFields(head)), event->principal);
   const HttpResponse answer = PollAnswer(*event, may_see);
   const bool kept = co_await ReplyHere(exchange, answer, /*understood=*/true);
   const bool is_told = may_see && event->answer_kept && IsFinalWord(*event) && head.method == "GET";

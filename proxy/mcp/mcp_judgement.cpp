@@ -80,7 +80,7 @@ bool TakeCancel(const ServedRequest& request, CallsInFlight& calls, const Json& 
   if (id.kind != Json::Kind::kNumber && id.kind != Json::Kind::kString) return false;
   const auto canceled =
       calls.Cancel({NameOfCall(request.caller.name(), *request.route.match.backend, session, id),
-                    PrincipalOfCall(request, headers)},
+                    request.Asker(headers)},
                    request.Now());
   for (const AttemptId unread : canceled.unread) request.services.ledger->MarkUnread(unread);
   // Clients without session share their ids.

@@ -2,7 +2,6 @@
 
 #include "filters/mcp/mcp_answer.h"
 #include "filters/mcp/missing_tools.h"
-#include "policy/model/principal.h"
 #include "proxy/base/log/log.h"
 
 namespace recourse {
@@ -21,14 +20,6 @@ std::string NameOfCall(std::string_view caller, const Backend& backend, std::str
   AppendPart(name, id.kind == Json::Kind::kString ? "text" : "number");
   AppendPart(name, id.text);
   return name;
-}
-
-Principal PrincipalOfCall(const ServedRequest& request, const Headers& headers) {
-  const std::string_view query = request.route.query;
-  return PrincipalOf(HmacKey(request.services.install_secret), request.caller.name(),
-                     request.policy().principal, headers,
-                     query.empty() ? Pairs() : ParsePairs(query.substr(1)),
-                     request.caller.facts().verified_field);
 }
 
 bool McpRead::TakeHead(int status, std::string_view content_type, bool is_encoded) {

@@ -22,9 +22,6 @@ std::string SessionOf(const Headers& headers);
 std::string NameOfCall(std::string_view caller, const Backend& backend, std::string_view session,
                        const Json& id);
 
-// Who makes a call, or cancels one.
-Principal PrincipalOfCall(const ServedRequest& request, const Headers& headers);
-
 class McpRead final : public ReadTap {
  public:
   // All outlive it.

@@ -1,5 +1,6 @@
 #include "proxy/mcp/mcp_write.h"
 
+#include <functional>
 #include <utility>
 
 #include "filters/call/answers.h"
@@ -25,7 +26,7 @@ McpWrite::McpWrite(Exchange& exchange, CallClient& client, McpState& state, Body
       message_(std::move(post.messages->front())),
       body_(std::move(body)),
       session_(SessionOf(headers)),
-      principal_(PrincipalOfCall(request_, headers)),
+      principal_(request_.Asker(headers)),
       reading_(std::move(post.reading)),
       side_(ReadAgentSide(headers)) {
   const auto facts = shared_.tools.Find(ServerKeyOf(*request_.route.match.backend),
@@ -124,17 +125,18 @@ Task<bool> McpWrite::Execute() {
   co_return co_await End(running, kept, error ? std::nullopt : context.answers);
 }
 
-// What is equal in a call and in its repeat, whatever trace and key they have.
+// What is equal in a call and in its repeat, whatever trace and key they have. Calls that are taken
+// for equal and are not wait for each other a little: no digest has to tell them apart for certain.
 std::string McpWrite::Content() const {
   std::string content;
   if (!reading_) return content;
-  const StateScope scope = Scope();
   for (const std::string_view part :
-       {std::string_view(scope.caller), std::string_view(scope.backend),
-        std::string_view(message_.method), std::string_view(scope.tool), AsView(scope.arguments)}) {
+       {std::string_view(request_.caller.name()),
+        std::string_view(request_.route.match.backend->name), std::string_view(message_.method),
+        std::string_view(message_.tool)}) {
     AppendPart(content, part);
   }
-  return content;
+  return content + std::to_string(std::hash<std::string>()(CanonicalJson(reading_->json)));
 }
 
 // A repeat may come before the word that the call it repeats was given up.

@@ -107,7 +107,7 @@ class Runtime {
     services_.random = &random_;
     services_.minter = &minter_;
     services_.bounds = config.bounds;
-    services_.install_secret = secrets_.KeySecretOf(*ledger_);
+    services_.UseInstallSecret(secrets_.KeySecretOf(*ledger_));
     services_.ledger_secret = secrets_.SecretOf(*ledger_);
     services_.pod_flow = PodFlowName(services_.install_secret, config.pod);
     services_.traffic = RecorderIn(config.data, secrets_.install_secret(), random_);

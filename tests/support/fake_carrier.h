@@ -188,7 +188,7 @@ class FakeProcess {
     services.metrics = &metrics_;
     services.clock = &clock;
     services.random = &random_;
-    services.install_secret = std::string(32, 'x');
+    services.UseInstallSecret(std::string(32, 'x'));
     services.via = "1.1 recourse-test";
     worker.emplace(services, thread, std::move(policy), PolicyView::Earlier{});
   }
