@@ -19,7 +19,11 @@ bool IsSecretPlace(const ScopeRule& rule) {
 }  // namespace
 
 std::string FormatTraceparent(const TraceContext& trace) {
-  return "00-" + trace.trace_id + "-" + trace.parent_id + "-" + trace.flags;
+  constexpr std::size_t kTextBytes = 55;
+  std::string text;
+  text.reserve(kTextBytes);
+  text.append("00-").append(trace.trace_id).append("-").append(trace.parent_id);
+  return text.append("-").append(trace.flags);
 }
 
 std::string FlowLabel(const Policy& policy, std::string_view flow, std::string_view trace_id) {

@@ -248,9 +248,11 @@ std::optional<Objection> ObjectionToBody(const Tool& tool, const HttpRequest& re
         "the policy reads " + place +
         ", which an encoded body does not show; send it without Content-Encoding");
   }
-  const std::string* const type = FindHeader(request.headers, "Content-Type");
-  const bool is_text = type == nullptr || IsUtf8Form(*type);
-  if (body.is_form() && (!is_text || HasCharsetPart(body.parts))) {
+  const auto is_text = [&] {
+    const std::string* const type = FindHeader(request.headers, "Content-Type");
+    return type == nullptr || IsUtf8Form(*type);
+  };
+  if (body.is_form() && (!is_text() || HasCharsetPart(body.parts))) {
     return UnreadableBody("the policy reads " + place +
                           " from the form, which has to be in UTF-8: send it without a charset");
   }

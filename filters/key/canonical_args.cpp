@@ -1,13 +1,10 @@
 #include "filters/key/canonical_args.h"
 
 #include <algorithm>
-#include <cstdint>
-#include <cstring>
 #include <numeric>
 #include <tuple>
 
 #include "proxy/base/crypto/hash.h"
-#include "proxy/base/json/json_canonical.h"
 #include "proxy/base/json/json_span.h"
 
 namespace recourse {
@@ -65,16 +62,6 @@ void AppendParts(std::string& out, const std::vector<BodyPart>& parts) {
   }
 }
 
-// As AppendPart, without a copy: the part's length is known behind it.
-void AppendJsonPart(std::string& out, const Json& json, const std::vector<std::string>& ignore) {
-  const std::size_t at = out.size();
-  AppendPart(out, {});
-  const std::size_t begin = out.size();
-  AppendCanonicalJson(out, json, ignore);
-  const std::uint64_t size = out.size() - begin;  // little-endian hosts only (bytes.h)
-  std::memcpy(out.data() + at, &size, sizeof size);
-}
-
 void AppendBody(std::string& out, const CallArgs& args) {
   switch (args.body.form) {
     case BodyForm::kNone:
@@ -83,7 +70,7 @@ void AppendBody(std::string& out, const CallArgs& args) {
     case BodyForm::kJson:
       AppendPart(out, "json");
       if (!args.body.call_name.empty()) AppendPart(out, args.body.call_name);
-      AppendJsonPart(out, args.body.json, args.ignore);
+      AppendPart(out, args.json);
       return;
     case BodyForm::kForm:
       AppendPart(out, "form");

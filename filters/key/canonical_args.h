@@ -16,7 +16,8 @@ struct CallArgs {
   const std::string& target;  // as sent upstream; its query counts when an escape is malformed
   const std::vector<std::pair<std::string, std::string>>& query;  // decoded
   const CallBody& body;
-  const std::string& raw_body;             // the bytes that `body` was read from
+  const std::string& json;      // of such a body: its canonical text without what is ignored
+  const std::string& raw_body;  // the bytes that `body` was read from
   const std::vector<std::string>& ignore;  // JSON pointers; "/name" names a form field
 };
 

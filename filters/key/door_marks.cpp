@@ -217,9 +217,10 @@ void AddDoorEnds(const HmacKey& secret, const EffectFacts& facts, const Event& d
   const Tool* const tool = facts.policy->FindTool(dispatching.tool);
   if (tool == nullptr || transition.external_ref.empty()) return;
   // Once it is settled nobody has the call, and its path tells what it does.
-  const Pairs captures = CapturesOf(dispatching, *facts.policy);
+  Pairs captures;
   CallValues stored;
   stored.path = &captures;
+  if (facts.values == nullptr) captures = CapturesOf(dispatching, *facts.policy);
   const CallValues& values = facts.values == nullptr ? stored : *facts.values;
   for (const Twin& twin : TwinsOf(*facts.policy, *tool, values)) {
     if (!twin.tool->undo || !NamesAlike(*tool, *twin.tool)) continue;

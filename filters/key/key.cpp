@@ -16,9 +16,9 @@ namespace {
 constexpr std::string_view kSelectionVersion = "recourse-selection-1";
 
 // What does not depend on how the call is named.
-DerivedKey UnkeyedPart(const KeyInputs& inputs, std::uint64_t tenants) {
+DerivedKey UnkeyedPart(const KeyInputs& inputs, std::string_view fields, std::uint64_t tenants) {
   DerivedKey derived;
-  derived.args_hash = ArgsHash(inputs);
+  derived.args_hash = ArgsHash(inputs, fields);
   derived.principal = PrincipalOf(inputs.secret, inputs.caller, inputs.principal,
                                   inputs.request.headers, inputs.query, inputs.verified_field);
   if (inputs.body.call_name.empty()) {
@@ -82,7 +82,8 @@ Result<DerivedKey> DeriveKey(const KeyInputs& inputs) {
   const auto& [scope, intent, named, tenants] = *recipe;
 
   const std::uint64_t tenant_mark = TenantMark(inputs.secret, tenants);
-  DerivedKey derived = UnkeyedPart(inputs, tenant_mark);
+  const std::string fields = FieldsAmongArguments(inputs);
+  DerivedKey derived = UnkeyedPart(inputs, fields, tenant_mark);
   derived.client_key = named.key;
   derived.is_named = intent.is_named;
   derived.stands = StandingOf(inputs, tenant_mark);
@@ -96,7 +97,7 @@ Result<DerivedKey> DeriveKey(const KeyInputs& inputs) {
   derived.spans_traces = scope.kind == "trace";
   derived.key = KeyOf(inputs, scope, intent, derived.args_hash, tenants);
   derived.intent = IntentDigest(inputs, scope, intent, derived.args_hash, tenants);
-  AddOlderNames(inputs, *recipe, derived);
+  AddOlderNames(inputs, *recipe, fields, derived);
   return derived;
 }
 
@@ -111,7 +112,7 @@ void AddSelection(const CallBody& body, const HmacKey& secret, DerivedKey& deriv
 
 DerivedKey UniqueKey(const KeyInputs& inputs, const std::string& nonce) {
   const std::uint64_t tenants = TenantMark(inputs.secret, TenantsOf(inputs.request.headers));
-  DerivedKey derived = UnkeyedPart(inputs, tenants);
+  DerivedKey derived = UnkeyedPart(inputs, FieldsAmongArguments(inputs), tenants);
   derived.key =
       inputs.secret.OfParts({kKeyVersion, inputs.caller, inputs.tool_name, "once", nonce});
   if (derived.resource != Digest{}) {

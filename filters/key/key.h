@@ -32,6 +32,18 @@ struct KeyInputs {
   const std::vector<std::pair<std::string, std::string>>& query;     // decoded
   const CallBody& body;
   const UndoesByBody* undoes = nullptr;  // null: of it nothing is asked
+
+  // A body of JSON in its canonical form, of which several digests are made; empty: it is none.
+  const std::string& JsonText() const {
+    const bool is_json = body.form == BodyForm::kJson;
+    if (!json_text) json_text = is_json ? CanonicalJson(body.json) : std::string();
+    return *json_text;
+  }
+  std::string JsonTextWithout(const std::vector<std::string>& ignore) const {
+    const bool is_whole = ignore.empty() || body.form != BodyForm::kJson;
+    return is_whole ? JsonText() : CanonicalJson(body.json, ignore);
+  }
+  mutable std::optional<std::string> json_text{};  // JsonText's
 };
 
 struct DerivedKey {

@@ -130,7 +130,8 @@ std::optional<OlderRecipe> NamesOf(const EarlierCall& call, const RequestContext
   const auto recipe = ReadRecipe(inputs);
   if (!recipe) return std::nullopt;  // it was refused
   const auto& [scope, intent, named, tenants] = *recipe;
-  const Digest args = call.compares_alike ? args_hash : ArgsHash(inputs);
+  const Digest args =
+      call.compares_alike ? args_hash : ArgsHash(inputs, FieldsAmongArguments(inputs));
   return OlderRecipe{
       .key = KeyOf(inputs, scope, intent, args, tenants),
       .intent = IntentDigest(inputs, scope, intent, args, tenants),
@@ -210,8 +211,10 @@ void AddNamesUnder(const EarlierPolicy& earlier, const RequestContext& context,
 void AddNamesWith(const Digest& args_hash, const KeyInputs& inputs, const Recipe& recipe,
                   DerivedKey& derived) {
   AddVersion1(inputs, recipe, inputs.caller, args_hash, derived);
-  for (const FieldNames names : {FieldNames::kBefore, FieldNames::kEarlier}) {
-    AddNamesAs(names, inputs, recipe, args_hash, derived);
+  const auto is_read_alike = [](const Header& field) { return IsReadAlike(field.first); };
+  if (!std::ranges::all_of(inputs.request.headers, is_read_alike)) {
+    AddNamesAs(FieldNames::kBefore, inputs, recipe, args_hash, derived);
+    AddNamesAs(FieldNames::kEarlier, inputs, recipe, args_hash, derived);
   }
   for (const Caller::Earlier& earlier : inputs.earlier_callers) {
     const Scope scope = ScopeOfCaller(recipe.scope, earlier.name);
@@ -231,10 +234,11 @@ void AddNamesWith(const Digest& args_hash, const KeyInputs& inputs, const Recipe
 
 }  // namespace
 
-void AddOlderNames(const KeyInputs& inputs, const Recipe& recipe, DerivedKey& derived) {
+void AddOlderNames(const KeyInputs& inputs, const Recipe& recipe, std::string_view fields,
+                   DerivedKey& derived) {
   AddNamesWith(derived.args_hash, inputs, recipe, derived);
-  if (FieldsAmongArguments(inputs).empty()) return;
-  const Digest args_then = ArgsHash(inputs, FieldNames::kEarlier);
+  if (fields.empty()) return;
+  const Digest args_then = ArgsHash(inputs, {});
   derived.older.push_back(
       {.key = KeyOf(inputs, recipe.scope, recipe.intent, args_then, recipe.tenants),
        .intent = IntentDigest(inputs, recipe.scope, recipe.intent, args_then, recipe.tenants),

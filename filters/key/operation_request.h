@@ -16,8 +16,8 @@ namespace recourse {
 
 struct PreparedCall {
   std::shared_ptr<const CallBody> body;
-  DerivedKey key;
-  NewOperation operation;
+  DerivedKey key{};
+  NewOperation operation{};
   // Of a step: whether anything names its flow, which else is one of this step alone.
   std::optional<bool> shares_flow{};
 };

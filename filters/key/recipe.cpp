@@ -174,11 +174,12 @@ std::string FieldsAmongArguments(const KeyInputs& inputs) {
   return text;
 }
 
-Digest ArgsHash(const KeyInputs& inputs, FieldNames names) {
+Digest ArgsHash(const KeyInputs& inputs, std::string_view fields) {
   const auto hash = [&](const Pairs& query, const std::vector<std::string>& ignore) {
-    std::string args = CanonicalArgs({inputs.request.method, inputs.path, inputs.request.target,
-                                      query, inputs.body, inputs.request.body, ignore});
-    if (names == FieldNames::kNow) args += FieldsAmongArguments(inputs);
+    std::string args =
+        CanonicalArgs({inputs.request.method, inputs.path, inputs.request.target, query,
+                       inputs.body, inputs.JsonTextWithout(ignore), inputs.request.body, ignore});
+    args += fields;
     return inputs.secret.OfParts({kArgsVersion, args});
   };
   if (inputs.body.placed_key.empty()) return hash(inputs.query, inputs.tool.ignore);

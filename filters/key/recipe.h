@@ -46,8 +46,9 @@ Intent IdentityOf(const KeyInputs& inputs, const Json* body);
 // The header fields that are arguments; empty: none. With none of them a fingerprint is that of
 // every version.
 std::string FieldsAmongArguments(const KeyInputs& inputs);
-// The fingerprint of the arguments, among which the first versions counted no field.
-Digest ArgsHash(const KeyInputs& inputs, FieldNames names = FieldNames::kNow);
+// The fingerprint of the arguments. `fields`: FieldsAmongArguments; the first versions counted
+// none.
+Digest ArgsHash(const KeyInputs& inputs, std::string_view fields);
 // Without tenants both are the recipe of every version.
 Digest KeyOf(const KeyInputs& inputs, const Scope& scope, const Intent& intent,
              const Digest& args_hash, const std::string& tenants);

@@ -15,7 +15,6 @@
 #include "policy/undo/undo_names.h"
 #include "policy/uri/opposites.h"
 #include "policy/uri/path.h"
-#include "proxy/base/json/json_canonical.h"
 
 namespace recourse {
 namespace {
@@ -64,17 +63,13 @@ void AddMark(std::vector<Mark>& marks, const Digest& digest) {
 std::string OtherArguments(const KeyInputs& inputs) {
   static const std::string kNothing;
   const CallBody& body = inputs.body;
-  std::string text;
-  if (!body.call_name.empty()) {
-    AppendCanonicalJson(text, body.json, inputs.tool.ignore);
-    return text;
-  }
+  if (!body.call_name.empty()) return inputs.JsonTextWithout(inputs.tool.ignore);
   static const CallBody kNoBody;
   const bool is_empty = body.form == BodyForm::kJson && body.json.kind == Json::Kind::kObject &&
                         body.json.members.empty();
   return CanonicalArgs({kNothing, kNothing, inputs.request.target, inputs.query,
-                        is_empty ? kNoBody : body, is_empty ? kNothing : inputs.request.body,
-                        inputs.tool.ignore});
+                        is_empty ? kNoBody : body, inputs.JsonTextWithout(inputs.tool.ignore),
+                        is_empty ? kNothing : inputs.request.body, inputs.tool.ignore});
 }
 
 struct NamedAction {
@@ -92,22 +87,22 @@ NamedAction ActionOf(const KeyInputs& inputs) {
 }
 
 // A verb of the name leaves a mark, and those of its opposites on the same thing end it.
-// `arguments`: OtherArguments; empty: not made yet.
-void AddActions(const KeyInputs& inputs, std::string arguments, Standing& stands) {
+void AddActions(const KeyInputs& inputs, Standing& stands) {
   const std::uint64_t tenants = NoteIn(stands, NoteKind::kTenants).value_or(0);
   NamedAction action = ActionOf(inputs);
+  std::optional<std::string> arguments;  // of a name with a verb
   int verbs = 0;
   for (std::string& word : action.words) {
     const auto opposites = OppositesOf(word);
     if (opposites.empty() || ++verbs > kVerbsMax) continue;
-    if (arguments.empty()) arguments = OtherArguments(inputs);
+    if (!arguments) arguments = OtherArguments(inputs);
     const std::string verb = std::exchange(word, {});
     std::string thing;
     for (const std::string& each : action.words) AppendPart(thing, each);
     word = verb;
     if (tenants != 0) AppendPart(thing, TextOf(tenants));
     const Sha256Sum done =
-        inputs.secret.Begin({kActionVersion, inputs.backend, action.parent, thing, arguments});
+        inputs.secret.Begin({kActionVersion, inputs.backend, action.parent, thing, *arguments});
     AddMark(stands.leaves, inputs.secret.OfPartBehind(done, verb));
     for (const std::string_view opposite : opposites) {
       AddMark(stands.ended_by, inputs.secret.OfPartBehind(done, opposite));
@@ -177,12 +172,7 @@ bool IsEmptyBody(const CallBody& body, const std::string& raw) {
 }
 
 // Tells one request to a resource from another one there.
-std::uint64_t ContentOf(const HmacKey& secret, const std::string& method, const CallBody& body,
-                        const std::string& raw) {
-  std::string text;
-  if (!IsEmptyBody(body, raw)) {
-    text = body.form == BodyForm::kJson ? CanonicalJson(body.json) : raw;
-  }
+std::uint64_t ContentOf(const HmacKey& secret, const std::string& method, std::string_view text) {
   const Digest digest = secret.OfParts({kContentVersion, method, text});
   std::uint64_t content = 0;
   std::memcpy(&content, digest.data(), sizeof content);
@@ -209,7 +199,11 @@ void NoteUndo(const HmacKey& secret, const CallBody& body, const RenderedRequest
               Transition& transition) {
   auto& notes = transition.ended_by;
   notes.push_back(MarkOn(transition.undo_resource, KindOfMethod(undo.method)));
-  notes.push_back(NoteOf(NoteKind::kUndoContent, ContentOf(secret, undo.method, body, undo.body)));
+  const bool is_json = body.form == BodyForm::kJson;
+  const std::string text = IsEmptyBody(body, undo.body) ? std::string()
+                           : is_json                    ? CanonicalJson(body.json)
+                                                        : undo.body;
+  notes.push_back(NoteOf(NoteKind::kUndoContent, ContentOf(secret, undo.method, text)));
   const bool has_members = body.form == BodyForm::kJson && body.json.kind == Json::Kind::kObject &&
                            body.json.members.size() <= kUndoMembersMax;
   if (undo.method != "PATCH" || !has_members) return;
@@ -381,8 +375,12 @@ void AddNotes(const KeyInputs& inputs, std::uint64_t tenants, Standing& stands) 
     stands.ended_by.push_back(NoteOf(NoteKind::kUnproven, 0));
   }
   if (!is_removal) {
-    const auto content = ContentOf(inputs.secret, request.method, inputs.body, request.body);
-    stands.ended_by.push_back(NoteOf(NoteKind::kContent, content));
+    const bool is_json = inputs.body.form == BodyForm::kJson;
+    const std::string_view text = is_json ? inputs.JsonText() : request.body;
+    const bool is_empty = IsEmptyBody(inputs.body, request.body);
+    stands.ended_by.push_back(
+        NoteOf(NoteKind::kContent,
+               ContentOf(inputs.secret, request.method, is_empty ? std::string_view() : text)));
   }
   // Its query may narrow what it is about, or say nothing of that.
   const auto whole = WholeOf(inputs, tenants);
@@ -401,16 +399,13 @@ Standing StandingOf(const KeyInputs& inputs, std::uint64_t tenants) {
   const bool is_named = !inputs.body.call_name.empty();
   stands.kind = is_named ? WriteKind::kCall : KindOfMethod(inputs.request.method);
   AddNotes(inputs, tenants, stands);
-  std::string arguments;
   if (is_named) {
-    AppendCanonicalJson(arguments, inputs.body.json, {});
     AddMark(stands.leaves,
-            CallMark(inputs.secret, inputs.backend, inputs.body, tenants, arguments));
-    if (!inputs.tool.ignore.empty()) arguments.clear();
+            CallMark(inputs.secret, inputs.backend, inputs.body, tenants, inputs.JsonText()));
   }
   // What the policy says comes first: what does not fit into a row is cut off.
   AddTools(inputs, stands);
-  AddActions(inputs, std::move(arguments), stands);
+  AddActions(inputs, stands);
   AddUndoMarks(inputs, stands);
   AddWhole(inputs, stands);
   AddTransfer(inputs, stands);

@@ -37,6 +37,8 @@ inline constexpr std::string_view kSessionField = "Mcp-Session-Id";
 // A field that proves, or claims, who the call comes from: tokens, API keys, and those by which a
 // service speaks for one of its users. Not the ones that differ with every request (DPoP).
 bool IsPrincipalField(std::string_view name, FieldNames names = FieldNames::kNow);
+// Whether the name is read alike as any of these words.
+bool IsReadAlike(std::string_view name);
 // A query parameter that does so, such as `api_key`.
 bool IsPrincipalParameter(std::string_view name);
 // A cookie that does so: not those against request forgery, for analytics or for stickiness.

@@ -152,6 +152,7 @@ struct Meaning {
   bool is_principal = false;
   bool is_tenant = false;
   bool is_parameter = false;  // of a principal, as the name of a query parameter
+  bool operator==(const Meaning&) const = default;
 };
 
 template <class Predicate>
@@ -269,9 +270,13 @@ Meanings MeaningsOf(std::string_view name) {
           MeaningOfLower(lower, FieldNames::kEarlier)};
 }
 
-Meaning MeaningOf(std::string_view name, FieldNames names) {
+Meanings AllMeaningsOf(std::string_view name) {
   constexpr std::size_t kNameBytes = 61, kNames = 128;
-  const Meanings meanings = LatestOf<MeaningsOf, kNameBytes, kNames>(name);
+  return LatestOf<MeaningsOf, kNameBytes, kNames>(name);
+}
+
+Meaning MeaningOf(std::string_view name, FieldNames names) {
+  const Meanings meanings = AllMeaningsOf(name);
   switch (names) {
     case FieldNames::kNow:
       return meanings.now;
@@ -291,6 +296,11 @@ bool IsPrincipalField(std::string_view name, FieldNames names) {
 
 bool IsTenantField(std::string_view name, FieldNames names) {
   return MeaningOf(name, names).is_tenant;
+}
+
+bool IsReadAlike(std::string_view name) {
+  const Meanings meanings = AllMeaningsOf(name);
+  return meanings.now == meanings.before && meanings.now == meanings.earlier;
 }
 
 bool IsPrincipalParameter(std::string_view name) {

@@ -340,6 +340,15 @@ TEST(PrincipalTest, EarlierVersionsReadTheWordsBetweenSigns) {
   EXPECT_NE(TenantsOf({{"X-Tenant-Id", "1"}}, FieldNames::kEarlier), "");
 }
 
+TEST(PrincipalTest, NamesThatEarlierVersionsReadOtherwiseAreToldApart) {
+  for (const char* name : {"MerchantId", "X-Entity-Id", "fiware-service"}) {
+    EXPECT_FALSE(IsReadAlike(name)) << name;
+  }
+  for (const char* name : {"Authorization", "X-Tenant-Id", "Content-Type"}) {
+    EXPECT_TRUE(IsReadAlike(name)) << name;
+  }
+}
+
 TEST(PrincipalTest, ALabelOutlivesSignatureAndRefresh) {
   const auto label = [](const std::string& value) {
     return CredentialLabel({}, {{"Authorization", value}}, {});

@@ -49,13 +49,17 @@ constexpr std::string_view kMiddles[] = {"-meta-", "-bz-info-", "-grant-"};
 // Preferences that are about more than the answer.
 constexpr std::string_view kPreferences[] = {"tx=", "resolution=", "missing=", kDryRunPreference};
 
-// In lower case, without parameters.
-std::string MediaOf(std::string_view content_type) {
-  return ToLower(TrimBlanks(content_type.substr(0, content_type.find(';'))));
+// Without parameters.
+std::string_view MediaOf(std::string_view content_type) {
+  return TrimBlanks(content_type.substr(0, content_type.find(';')));
 }
 
 // One text is another change as a JSON, merge or strategic merge patch.
-bool IsPatchType(std::string_view media) { return media.ends_with("-patch+json"); }
+bool IsPatchType(std::string_view media) {
+  static constexpr std::string_view kPatch = "-patch+json";
+  return media.size() >= kPatch.size() &&
+         EqualsIgnoreCase(media.substr(media.size() - kPatch.size()), kPatch);
+}
 
 void AddPreferences(std::string_view value, Headers& found) {
   while (!value.empty()) {
@@ -95,9 +99,8 @@ Headers ArgumentFieldsOf(const Headers& headers) {
     } else if (EqualsIgnoreCase(name, "Prefer")) {
       AddPreferences(value, found);
     } else if (EqualsIgnoreCase(name, "Content-Type")) {
-      if (auto media = MediaOf(value); IsPatchType(media)) {
-        found.emplace_back("content-type", std::move(media));
-      }
+      const std::string_view media = MediaOf(value);
+      if (IsPatchType(media)) found.emplace_back("content-type", ToLower(media));
     }
   }
   std::ranges::sort(found);

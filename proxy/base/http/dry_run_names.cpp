@@ -10,6 +10,12 @@ constexpr std::array<std::string_view, 11> kDryRunWords{
     "dryrun",  "validateonly", "validationonly", "checkonly", "testonly", "simulate",
     "preview", "previewonly",  "noop",           "whatif",    "tentative"};
 
+// What such a name ends with, which most names do not.
+constexpr std::string_view kEnds = "efnpwyEFNPWY-_.";
+static_assert(std::ranges::all_of(kDryRunWords, [](std::string_view word) {
+  return kEnds.contains(word.back());
+}));
+
 // Longer than every word, so that of a name only its end has to be kept.
 using NameRoom = std::array<char, 16>;
 
@@ -29,6 +35,7 @@ std::string_view WithoutSigns(std::string_view name, NameRoom& room) {
 }  // namespace
 
 bool NamesDryRun(std::string_view name) {
+  if (name.empty() || !kEnds.contains(name.back())) return false;
   NameRoom room;
   const std::string_view plain = WithoutSigns(name, room);
   return std::ranges::find(kDryRunWords, plain) != kDryRunWords.end() ||

@@ -11,11 +11,6 @@ namespace {
 
 char Lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; }
 
-// Most names differ in length already, which is seen without a call.
-bool AreAlike(std::string_view a, std::string_view b) {
-  return a.size() == b.size() && EqualsIgnoreCase(a, b);
-}
-
 std::string DecodeFormPart(std::string_view part) {
   std::string plain(part);
   std::replace(plain.begin(), plain.end(), '+', ' ');
@@ -26,7 +21,7 @@ std::string DecodeFormPart(std::string_view part) {
 
 }  // namespace
 
-bool EqualsIgnoreCase(std::string_view a, std::string_view b) {
+bool HaveEqualLetters(std::string_view a, std::string_view b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](char x, char y) { return x == y || Lower(x) == Lower(y); });
 }
@@ -39,18 +34,18 @@ std::string ToLower(std::string_view text) {
 
 const std::string* FindHeader(const Headers& headers, std::string_view name) {
   for (const auto& [field, value] : headers) {
-    if (AreAlike(field, name)) return &value;
+    if (EqualsIgnoreCase(field, name)) return &value;
   }
   return nullptr;
 }
 
 void SetHeader(Headers& headers, std::string_view name, std::string_view value) {
   RemoveHeader(headers, name);
-  headers.emplace_back(std::string(name), std::string(value));
+  headers.emplace_back(name, value);
 }
 
 void RemoveHeader(Headers& headers, std::string_view name) {
-  std::erase_if(headers, [&](const Header& field) { return AreAlike(field.first, name); });
+  std::erase_if(headers, [&](const Header& field) { return EqualsIgnoreCase(field.first, name); });
 }
 
 bool IsCredentialField(std::string_view name) {
@@ -65,9 +60,10 @@ bool IsCredentialField(std::string_view name) {
                                                            "x-amz-security-token",
                                                            "x-shopify-access-token"};
   static constexpr std::string_view kProxy = "proxy-";
-  return AreAlike(name.substr(0, kProxy.size()), kProxy) ||
-         std::any_of(kNames.begin(), kNames.end(),
-                     [name](std::string_view credential) { return AreAlike(name, credential); });
+  return EqualsIgnoreCase(name.substr(0, kProxy.size()), kProxy) ||
+         std::any_of(kNames.begin(), kNames.end(), [name](std::string_view credential) {
+           return EqualsIgnoreCase(name, credential);
+         });
 }
 
 bool IsToken(std::string_view text) {

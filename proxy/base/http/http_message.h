@@ -27,8 +27,13 @@ struct HttpResponse {
 
 constexpr bool IsSuccess(int status) { return status >= 200 && status <= 299; }
 
-// ASCII case-insensitive, as field names are.
-bool EqualsIgnoreCase(std::string_view a, std::string_view b);
+// Of two texts of one size.
+bool HaveEqualLetters(std::string_view a, std::string_view b);
+// ASCII case-insensitive, as field names are. Most names differ in length already, which is seen
+// without a call.
+inline bool EqualsIgnoreCase(std::string_view a, std::string_view b) {
+  return a.size() == b.size() && HaveEqualLetters(a, b);
+}
 std::string ToLower(std::string_view text);
 // The first field of that name, or nullptr.
 const std::string* FindHeader(const Headers& headers, std::string_view name);
