@@ -90,6 +90,11 @@ Result<void> ReferenceEngine::CheckUndo(const NewOperation& call) {
                step.end == StepEnd::kNone;
       });
   if (!is_due) return std::unexpected(Internal("an undo of a step that needs none"));
+  // Newer than the reference: its number may be another call's by now.
+  const auto forward = FindByOperation(call.event.undoes);
+  if (!forward) return std::unexpected(forward.error());
+  const bool is_it = *forward && call.event.key == UndoKeyOf((*forward)->key, call.event.undoes);
+  if (!is_it) return std::unexpected(OtherCallError());
   return {};
 }
 
