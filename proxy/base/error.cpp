@@ -19,8 +19,9 @@ constexpr std::string_view kRepeatSame =
 constexpr std::string_view kSafeAgain =
     "The call was not executed; the same call may be made again in a moment.";
 constexpr std::string_view kSafeAgainUnread =
-    "Nothing was sent for this request. Repeat exactly the same call in a moment: if it was made "
-    "before, it returns the recorded outcome, and it never runs twice.";
+    "Nothing was sent for this request; the same call may be made again in a moment. If it was "
+    "made "
+    "before, it returns what became of it, and never runs twice.";
 constexpr std::string_view kTellOperator =
     "The call was not executed and repeating it will not help until somebody corrects the set-up; "
     "go on without this tool.";
