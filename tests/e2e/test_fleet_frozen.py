@@ -22,8 +22,8 @@ def postgres():
 
 @pytest.fixture(scope="module")
 def pod(double, postgres, tmp_path_factory):
-    policy = Pods.policy(double, "{ group: shop/checkout }").replace("timeout: 60s", "timeout: 9s")
-    assert "timeout: 9s" in policy
+    policy = Pods.policy(double, "{ group: shop/checkout }").replace("timeout: 60s", "timeout: 20s")
+    assert "timeout: 20s" in policy
     folder = tmp_path_factory.mktemp("pods")
     with Pods(folder, double, postgres.ledger(), ["pod"], policy=policy) as pods:
         yield pods.pod

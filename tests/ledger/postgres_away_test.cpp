@@ -164,7 +164,7 @@ TEST_F(AwayTest, WhatWaitsForItDoesNotHurryTheNextTry) {
   const int before = relay_.connects();
   const auto start = std::chrono::steady_clock::now();
   ASSERT_TRUE(HappensSoon([&] { return relay_.connects() >= before + 8; }));
-  // Pauses of 20, 40, 80, 160, 320, 640 ms lie between seven of them, an auditor's aside.
+  // Pauses of 20, 40, 80, 160, 320, 640, 1,000 ms lie between the tries of the lane.
   EXPECT_GT(std::chrono::steady_clock::now() - start, Millis(1'000));
   relay_.SetAway(false);
   EXPECT_TRUE(outcome.Get(executor_));
