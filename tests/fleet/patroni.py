@@ -203,9 +203,22 @@ class Patroni(Database):
         try:
             wait_until(self.is_whole, seconds=STUCK_S)
         except InVain:
-            self.restart_agents()
+            self.mend()
             wait_until(self.is_whole, lambda: f"the cluster is not whole: {self.roles()}", BACK_MAX)
         super().await_back()
+
+    def mend(self):
+        """What somebody on call does: a replica that cannot follow is copied anew, as one may be
+        that was ahead of the standby that leads now; else the agents are started anew."""
+        roles = self.roles()
+        cannot = [node for node in NODES
+                  if roles.get(f"n{node}", {}).get("state") == "start failed"]  # fmt: skip
+        if not cannot:
+            return self.restart_agents()
+        print(f"    not whole for {STUCK_S:g} s, copied anew: {cannot}", flush=True)
+        for node in cannot:
+            self.ask(node, "POST", "/reinitialize", json.dumps({"force": True}))
+        return None
 
     def restart_agents(self):
         """Of Patroni 3.0 a leader can go on with an old state of etcd, in which it may name no
