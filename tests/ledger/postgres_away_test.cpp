@@ -170,6 +170,27 @@ TEST_F(AwayTest, WhatWaitsForItDoesNotHurryTheNextTry) {
   EXPECT_TRUE(outcome.Get(executor_));
 }
 
+// Its batch was decided already, and did not arrive.
+TEST_F(AwayTest, AnOutcomeIsWrittenWholeThoughItsWaiterWasTold) {
+  Transition outcome = Success(Dispatch(*cut_, Call("sent")), "answer");
+  outcome.told_by = clock_.Now();
+  relay_.SetAway(true);
+  Started<Result<Event>> recorded(cut_->Record(std::move(outcome), executor_));
+  const int before = relay_.connects();
+  ASSERT_TRUE(HappensSoon([&] { return relay_.connects() > before; }));
+  clock_.Advance(PgLedgerOptions().wait);
+  EXPECT_EQ(recorded.Get(executor_).error().delivery(), Delivery::kUncertain);
+  relay_.SetAway(false);
+  Result<Begun> repeat = std::unexpected(Error());
+  EXPECT_TRUE(HappensSoon([&] {
+    repeat = TryBegin(*other_, Call("sent"));
+    return repeat && repeat->kind == Begun::Kind::kReplay;
+  }));
+  EXPECT_EQ(repeat->event.answer.body, "answer");
+  EXPECT_EQ(repeat->event.external_ref, "7");
+  EXPECT_EQ(Problem(), "");
+}
+
 // A server that is stopped, or a network that drops what is sent.
 class SilentTest : public AwayTest {
  protected:

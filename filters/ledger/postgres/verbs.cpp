@@ -121,9 +121,11 @@ Judged<Plan*> PgRecord::Ask(Known& known) {
 
 Job PgRecord::TellMeanwhile(const Error& error) {
   if (wait_ == nullptr) return {};
-  if (!transition_) Reset();
-  asked_ = *transition_;  // whose event is with its waiter
   auto* const waiter = std::exchange(wait_, nullptr);
+  // Not what was decided on, of which the plan has taken its part.
+  asked_ = std::move(waiter->asked);
+  const Event* const sent = std::exchange(asked_->dispatching, nullptr);  // it is the waiter's
+  if (sent != nullptr) asked_->key = sent->key;
   waiter->result = std::unexpected(error);
   return Wake(waiter);
 }
