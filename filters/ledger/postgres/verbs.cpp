@@ -206,7 +206,10 @@ Job PgOrder<Wait, Asked, Planned>::Fail(const Error& error) {
 template <class Wait, class Asked, class Planned>
 Job PgOrder<Wait, Asked, Planned>::TellAway() {
   is_abandoned = true;
-  return Fail(Error(ErrorCode::kLedgerUnavailable, PgAway().detail(), Delivery::kUncertain));
+  return Fail(
+      Error(ErrorCode::kLedgerUnavailable,
+            "the ledger's database does not answer; whether this was done shows once it does",
+            Delivery::kUncertain));
 }
 
 template class PgOrder<PgMoveWait, FlowMove, FlowPlan>;
