@@ -72,8 +72,10 @@ def frozen(double, postgres, pod):
         yield kept
     # Whatever was told meanwhile holds.
     wait_until(lambda: pod.cli("ledger", "verify").returncode == 0)
-    assert write(pod, "/notes/slow", "slow").header("Idempotent-Replayed") == "true"
-    assert write(pod, "/notes/done", "done").header("Idempotent-Replayed") == "true"
+    for name in ("slow", "done"):
+        repeat = write(pod, f"/notes/{name}", name)
+        assert repeat.header("Idempotent-Replayed") == "true", repeat
+        assert repeat.json()["client_ref"] == name, repeat
     shop.flows("cancel", trace, "--reason", "r")
     shop.await_flow(trace, "UNDONE")
     wait_until(lambda: shop.call("placed", "lost", trace_of("lost")).status == 200)
