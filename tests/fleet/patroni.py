@@ -1,6 +1,8 @@
 """Three nodes of etcd and three of Patroni on 127.0.0.1, with a synchronous standby, and what may
 befall them."""
 
+import base64
+import contextlib
 import http.client
 import json
 import os
@@ -209,16 +211,33 @@ class Patroni(Database):
 
     def mend(self):
         """What somebody on call does: a replica that cannot follow is copied anew, as one may be
-        that was ahead of the standby that leads now; else the agents are started anew."""
+        that was ahead of the standby that leads now; else the agents are started anew, and where
+        all follow the leader, it is let name who confirms its commits."""
         roles = self.roles()
         cannot = [node for node in NODES
                   if roles.get(f"n{node}", {}).get("state") == "start failed"]  # fmt: skip
-        if not cannot:
-            return self.restart_agents()
-        print(f"    not whole for {STUCK_S:g} s, copied anew: {cannot}", flush=True)
-        for node in cannot:
-            self.ask(node, "POST", "/reinitialize", json.dumps({"force": True}))
-        return None
+        if cannot:
+            print(f"    not whole for {STUCK_S:g} s, copied anew: {cannot}", flush=True)
+            for node in cannot:
+                self.ask(node, "POST", "/reinitialize", json.dumps({"force": True}))
+            return
+        self.restart_agents()
+        if sorted(one["role"] for one in roles.values()) == ["leader", "replica", "replica"]:
+            self.forget_standby()
+
+    def forget_standby(self):
+        """A leader that was stopped can take its lock back from who led meanwhile, whose word of
+        who is synchronous stands then, and no other leader of Patroni 3.0 changes it."""
+        etcd = http.client.HTTPConnection("127.0.0.1", self.clients[0], timeout=5)
+        key = base64.b64encode(b"/service/recourse/sync").decode()
+
+        def forget():
+            with contextlib.closing(etcd), contextlib.suppress(OSError):
+                etcd.request("POST", "/v3/kv/deleterange", json.dumps({"key": key}))
+                return etcd.getresponse().status == 200
+            return False
+
+        wait_until(forget, "etcd does not answer", BACK_MAX)
 
     def restart_agents(self):
         """Of Patroni 3.0 a leader can go on with an old state of etcd, in which it may name no
