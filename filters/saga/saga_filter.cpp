@@ -45,6 +45,16 @@ WriteAnswer AnswerOf(const FlowState& flow) {
   return answer;
 }
 
+// What has gone out to the ledger may be done all the same.
+WriteAnswer RefusalOf(const Error& error) {
+  ProblemFacts facts;
+  if (error.delivery() != Delivery::kNotSent) {
+    facts.outcome = "unknown";
+    facts.advice = "Say it again later: the answer tells what has become of the flow.";
+  }
+  return MakeProblem(error.code(), error.detail(), facts);
+}
+
 }  // namespace
 
 Task<Result<Outcome>> SagaFilter::Handle(RequestContext& context, Next next) {
@@ -72,7 +82,7 @@ Task<Result<Outcome>> SagaFilter::CarryOut(RequestContext& context, FlowOrder or
   if (moved.error().code() == ErrorCode::kInternal) {
     co_return LocalOutcome(MakeProblem(ErrorCode::kFlowClosed, "no flow of that name is open"));
   }
-  co_return LocalOutcome(MakeProblem(moved.error().code(), moved.error().detail()));
+  co_return LocalOutcome(RefusalOf(moved.error()));
 }
 
 }  // namespace recourse

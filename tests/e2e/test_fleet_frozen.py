@@ -24,6 +24,7 @@ def postgres():
 def pod(double, postgres, tmp_path_factory):
     policy = Pods.policy(double, "{ group: shop/checkout }").replace("timeout: 60s", "timeout: 20s")
     assert "timeout: 20s" in policy
+    policy += "flow_rules: { agents_may: [ cancel ] }\n"
     folder = tmp_path_factory.mktemp("pods")
     with Pods(folder, double, postgres.ledger(), ["pod"], policy=policy) as pods:
         yield pods.pod
@@ -120,6 +121,13 @@ def test_whoever_decides_is_told(frozen, pod):
     order = {"digest": frozen.shown["digest"], "reason": "seen"}
     status, told = pod.ask("POST", f"/approvals/{frozen.approval}/approve", "ann", order)
     assert status >= 500 and AWAY in told["detail"], told
+
+
+def test_an_agents_word_about_its_flow_may_have_been_heard(frozen, pod):
+    fields = {**rawhttp.traced(frozen.trace), "Recourse-Flow": "cancel"}
+    told = rawhttp.call(pod.port, "POST", "/any", headers=fields, body={})
+    assert told.status == 503 and told.json()["outcome"] == "unknown", told
+    assert AWAY in told.json()["detail"] and "Say it again" in told.json()["advice"], told
 
 
 def test_its_status_is_that_of_when_the_database_answered(frozen, pod):
