@@ -7,6 +7,7 @@ import types
 import pytest
 
 from support import rawhttp
+from support.desk import Desk
 from support.postgres import Postgres
 from support.waiting import wait_until
 from test_fleet import Pods, write
@@ -128,6 +129,11 @@ def test_an_agents_word_about_its_flow_may_have_been_heard(frozen, pod):
     told = rawhttp.call(pod.port, "POST", "/any", headers=fields, body={})
     assert told.status == 503 and told.json()["outcome"] == "unknown", told
     assert AWAY in told.json()["detail"] and "Say it again" in told.json()["advice"], told
+
+
+def test_the_page_tells_that_its_counts_are_old(frozen, pod, browser):
+    Desk(browser, pod).log_in("#/policy")
+    browser.wait('[role=status]:has-text("does not answer. Counts are as of")')
 
 
 def test_its_status_is_that_of_when_the_database_answered(frozen, pod):

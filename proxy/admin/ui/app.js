@@ -6,7 +6,7 @@ import { h, icon, replace, tell } from "/ui/dom.js";
 import { dateText, short } from "/ui/format.js";
 import { pieces } from "/ui/text.js";
 import { showShortcuts, shortcut } from "/ui/keys.js";
-import { awayBox, ledgerChoice } from "/ui/ledgers.js";
+import { awayBox, ledgerChoice, refusalBox } from "/ui/ledgers.js";
 import { loginPage } from "/ui/login.js";
 import { problemBox } from "/ui/parts.js";
 import { listen, start, stop, streamState } from "/ui/stream.js";
@@ -108,6 +108,7 @@ function buildShell(session) {
   const main = h("main", { id: "main", tabindex: "-1" });
   const [live, close] = liveMark();
   const [away, endAway] = ledgers() ? awayBox() : [null, () => {}];
+  const [refusal, showLedger] = ledgers() ? [null, () => {}] : refusalBox();
   const groups = session.groups?.length ? ` · ${session.groups.join(", ")}` : "";
   const element = h("div", { class: "shell" },
     h("a", { class: "skip", href: "#main",
@@ -136,7 +137,9 @@ function buildShell(session) {
           h("button", { type: "button", class: "plain", title: "Log out",
             "aria-label": "Log out", onclick: () => logOut().catch(() => {}) }, icon("leave"))))),
     main);
-  return { element, main, away, close: () => { close(); endAway(); } };
+  const asking = setInterval(() => document.hidden || countSoon(), COUNT_EVERY);
+  return { element, main, notes: [away, refusal], showLedger,
+    close: () => { clearInterval(asking); close(); endAway(); } };
 }
 
 function showPage() {
@@ -154,7 +157,7 @@ function showPage() {
     page = { element: problemBox(problem), title: "Not shown" };
   }
   document.title = `${page.title} · Recourse`;
-  replace(shell.main, shell.away, page.element);
+  replace(shell.main, shell.notes, page.element);
   shell.main.scrollTop = 0;
   // The next Tab leads into the page, not through the navigation again.
   shell.main.focus({ preventScroll: true });
@@ -179,6 +182,7 @@ function setCount(name, number) {
 }
 
 const COUNT_PAUSE = 2000;
+const COUNT_EVERY = 10000;  // also when nothing tells of news
 const ASKING = new Set(["CLAIMED", "APPROVED", "DENIED", "EXPIRED", "DISPATCHING", "UNCERTAIN",
   "SUCCEEDED"]);
 let countTimer = 0;
@@ -191,6 +195,7 @@ function countSoon() {
     try {
       const status = await get("/status");
       showProcess(status);
+      shell?.showLedger(status.ledger);
       setCount("parked", status.flows.parked);
       setCount("stopped", status.flows.stopped);
       setCount("approvals", status.approvals_pending);

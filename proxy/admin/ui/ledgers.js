@@ -1,7 +1,8 @@
-// The ledgers of a console: the choice of one, and which cannot be seen now.
+// What is wrong with a ledger, or with those of a console, of which one can be chosen.
 
 import { ledgers } from "/ui/api.js";
 import { h, icon, replace } from "/ui/dom.js";
+import { dateText } from "/ui/format.js";
 import { listen } from "/ui/stream.js";
 import { foreign } from "/ui/text.js";
 
@@ -10,6 +11,28 @@ export function ledgerChoice(chosen, onchange) {
     h("option", { value: "" }, "All ledgers"),
     ledgers().map(({ name }) => h("option", { value: name, selected: name === chosen }, name)));
   return select;
+}
+
+const REFUSING = {
+  away: "the ledger's database does not answer",
+  latched: "a commit to the ledger failed: it needs a restart",
+  restored: "the ledger is a backup, and nobody has accepted what it lacks",
+  full: "the ledger has no room",
+};
+
+// What is drawn, and a function that takes what the status says of the ledger.
+export function refusalBox() {
+  const element = h("div", { class: "away", role: "status" });
+  let told = "";
+  return [element, (ledger) => {
+    const why = Object.keys(REFUSING).find((one) => ledger[one]);
+    const counts = ledger.counted ? `as of ${dateText(ledger.counted)}` : "not known";
+    const text = why ? `No write begins: ${REFUSING[why]}.` : "";
+    const now = why === "away" ? `${text} Counts are ${counts}.` : text;
+    if (now === told) return;  // it is read aloud once
+    told = now;
+    replace(element, now && h("p", { class: "reason warned" }, icon("hand"), now));
+  }];
 }
 
 // What is drawn and a function that ends it.
