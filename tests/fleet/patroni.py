@@ -48,6 +48,7 @@ postgresql:
   data_dir: {folder}/n{node}/data
   bin_dir: {programs}
   pgpass: {folder}/n{node}/pgpass
+  basebackup: [ checkpoint: fast ]
   pg_hba: [ "local all all trust", "host all all 127.0.0.1/32 trust",
             "host replication all 127.0.0.1/32 trust" ]
   parameters: {{ unix_socket_directories: {folder}/n{node}, shared_buffers: 32MB,
