@@ -90,10 +90,12 @@ def postgres(request):
         pytest.skip("npm has brought no newer PostgreSQL")
     with Postgres(settings=plans.SETTINGS, programs=programs) as running:
         yield running
-        log = pathlib.Path(running.log).read_text(errors="replace")
-        assert len(plans.plans_in(log)) > 30
+        found = plans.plans_in(pathlib.Path(running.log).read_text(errors="replace"))
+        assert len(found) > 30
         # That of recourse ledger status, which counts all of it.
-        assert plans.scans(log, ["SELECT grp, kind::bigint, count(*)"]) == []
+        allowed = ["SELECT grp, kind::bigint, count(*)"]
+        assert plans.scans(found, allowed) == []
+        assert plans.large_scans(running, "ledger1", found, allowed) == []
 
 
 @pytest.fixture(scope="module")

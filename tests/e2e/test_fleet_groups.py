@@ -337,4 +337,4 @@ def test_all_of_it_is_found_by_indexes(groups, postgres, token):
     send(groups.a, "POST", f"/notes/{token}", token)
     groups.a.cli("status")
     log = postgres.said()
-    assert json.dumps(plans.scans(log)) == "[]"
+    assert json.dumps(plans.scans(plans.plans_in(log))) == "[]"

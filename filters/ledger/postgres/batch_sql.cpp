@@ -21,16 +21,19 @@ constexpr PgStatement kFence{
     " RETURNING place, held"};
 constexpr PgStatement kLockOperations{
     "lock_operations",
-    "SELECT key, version FROM operation WHERE key = ANY($1::uuid[]) AND grp = $2::text"
-    " ORDER BY key FOR UPDATE"};
+    "SELECT o.key, o.version FROM (SELECT *, $2::text AS grp"
+    " FROM unnest($1::uuid[]) AS q(key)" PG_ONE_BY_ONE
+    " JOIN operation o ON o.grp = p.grp AND o.key = p.key ORDER BY o.key FOR UPDATE OF o"};
 constexpr PgStatement kLockIntents{
     "lock_intents",
-    "SELECT intent, version FROM intent WHERE intent = ANY($1::uuid[]) AND grp = $2::text"
-    " ORDER BY intent FOR UPDATE"};
+    "SELECT i.intent, i.version FROM (SELECT *, $2::text AS grp"
+    " FROM unnest($1::uuid[]) AS q(intent)" PG_ONE_BY_ONE
+    " JOIN intent i ON i.grp = p.grp AND i.intent = p.intent ORDER BY i.intent FOR UPDATE OF i"};
 constexpr PgStatement kLockFlows{
     "lock_flows",
-    "SELECT flow, version, steps FROM flow WHERE flow = ANY($1::uuid[]) AND grp = $2::text"
-    " ORDER BY flow FOR UPDATE"};
+    "SELECT f.flow, f.version, f.steps FROM (SELECT *, $2::text AS grp"
+    " FROM unnest($1::uuid[]) AS q(flow)" PG_ONE_BY_ONE
+    " JOIN flow f ON f.grp = p.grp AND f.flow = p.flow ORDER BY f.flow FOR UPDATE OF f"};
 
 // The same of a batch that is sent whole: where something else is found, a division by zero ends
 // it.
@@ -45,32 +48,37 @@ constexpr PgStatement kFenceAndHead{
 constexpr PgStatement kHoldOperations{
     "hold_operations",
     "SELECT 1 / (count(*) = cardinality($1::uuid[]))::int FROM (SELECT 1"
-    " FROM unnest($1::uuid[], $2::bigint[]) AS p(key, version)"
-    " JOIN operation o ON o.grp = $3::text AND o.key = p.key AND o.version = p.version"
+    " FROM (SELECT *, $3::text AS grp"
+    " FROM unnest($1::uuid[], $2::bigint[]) AS q(key, version)" PG_ONE_BY_ONE
+    " JOIN operation o ON o.grp = p.grp AND o.key = p.key AND o.version = p.version"
     " FOR UPDATE OF o) AS held"};
 constexpr PgStatement kHoldIntents{
     "hold_intents",
     "SELECT 1 / (count(*) = cardinality($1::uuid[]))::int FROM (SELECT 1"
-    " FROM unnest($1::uuid[], $2::bigint[]) AS p(intent, version)"
-    " JOIN intent i ON i.grp = $3::text AND i.intent = p.intent AND i.version = p.version"
+    " FROM (SELECT *, $3::text AS grp"
+    " FROM unnest($1::uuid[], $2::bigint[]) AS q(intent, version)" PG_ONE_BY_ONE
+    " JOIN intent i ON i.grp = p.grp AND i.intent = p.intent AND i.version = p.version"
     " FOR UPDATE OF i) AS held"};
 constexpr PgStatement kHoldFlows{
     "hold_flows",
     "SELECT 1 / (count(*) = cardinality($1::uuid[]))::int FROM (SELECT 1"
-    " FROM unnest($1::uuid[], $2::bigint[], $3::bigint[]) AS p(flow, version, steps)"
-    " JOIN flow f ON f.grp = $4::text AND f.flow = p.flow AND f.version = p.version"
+    " FROM (SELECT *, $4::text AS grp"
+    " FROM unnest($1::uuid[], $2::bigint[], $3::bigint[])"
+    " AS q(flow, version, steps)" PG_ONE_BY_ONE
+    " JOIN flow f ON f.grp = p.grp AND f.flow = p.flow AND f.version = p.version"
     " AND p.steps IN (-1, f.steps) FOR UPDATE OF f) AS held"};
-constexpr PgStatement kNoOperations{
-    "no_operations",
-    "SELECT 1 / (count(*) = 0)::int FROM operation WHERE key = ANY($1::uuid[])"
-    " AND grp = $2::text"};
-constexpr PgStatement kNoIntents{
-    "no_intents",
-    "SELECT 1 / (count(*) = 0)::int FROM intent WHERE intent = ANY($1::uuid[])"
-    " AND grp = $2::text"};
-constexpr PgStatement kNoFlows{
-    "no_flows",
-    "SELECT 1 / (count(*) = 0)::int FROM flow WHERE flow = ANY($1::uuid[]) AND grp = $2::text"};
+constexpr PgStatement kNoOperations{"no_operations",
+                                    "SELECT 1 / (count(*) = 0)::int FROM (SELECT *, $2::text AS grp"
+                                    " FROM unnest($1::uuid[]) AS q(key)" PG_ONE_BY_ONE
+                                    " JOIN operation o ON o.grp = p.grp AND o.key = p.key"};
+constexpr PgStatement kNoIntents{"no_intents",
+                                 "SELECT 1 / (count(*) = 0)::int FROM (SELECT *, $2::text AS grp"
+                                 " FROM unnest($1::uuid[]) AS q(intent)" PG_ONE_BY_ONE
+                                 " JOIN intent i ON i.grp = p.grp AND i.intent = p.intent"};
+constexpr PgStatement kNoFlows{"no_flows",
+                               "SELECT 1 / (count(*) = 0)::int FROM (SELECT *, $2::text AS grp"
+                               " FROM unnest($1::uuid[]) AS q(flow)" PG_ONE_BY_ONE
+                               " JOIN flow f ON f.grp = p.grp AND f.flow = p.flow"};
 
 #define PG_OPERATION_ROWS                                                                    \
   "unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[]," \
@@ -94,7 +102,8 @@ constexpr PgStatement kSetOperations{
     " version = o.version + 1, sender = p.sender, before_stream = p.before >> 36,"
     " before_number = p.before & 68719476735, wall_ms = p.wall_ms, flow = p.flow,"
     " last_stream = p.last >> 36, last_number = p.last & 68719476735, at = now()"
-    " FROM " PG_OPERATION_ROWS " WHERE o.grp = $14::text AND o.key = p.key"};
+    " FROM (SELECT *, $14::text AS grp FROM " PG_OPERATION_ROWS PG_ONE_BY_ONE
+    " WHERE o.grp = p.grp AND o.key = p.key"};
 constexpr PgStatement kPutIntents{
     "put_intents",
     "INSERT INTO intent (grp, intent, stream, number) SELECT $3::text, p.intent, " PG_ID(
@@ -103,8 +112,9 @@ constexpr PgStatement kSetIntents{
     "set_intents",
     "UPDATE intent i SET stream = p.row >> 36, number = p.row & 68719476735, version = i.version + "
     "1"
-    " FROM unnest($1::uuid[], $2::bigint[]) AS p(intent, row)"
-    " WHERE i.grp = $3::text AND i.intent = p.intent"};
+    " FROM (SELECT *, $3::text AS grp"
+    " FROM unnest($1::uuid[], $2::bigint[]) AS q(intent, row)" PG_ONE_BY_ONE
+    " WHERE i.grp = p.grp AND i.intent = p.intent"};
 // The last effect counts, whoever writes it down first.
 constexpr PgStatement kPutMarks{
     "put_marks",
@@ -136,11 +146,14 @@ constexpr PgStatement kSetFlows{
     " version = f.version + 1, steps = p.steps, has_deadline = p.has_deadline, opened = " PG_OPENED
     ","
     " row_stream = p.moved >> 36, row_number = p.moved & 68719476735, at = now()"
-    " FROM " PG_FLOW_ROWS " WHERE f.grp = $1::text AND f.flow = p.flow"};
-constexpr PgStatement kAddSteps{"add_steps",
-                                "UPDATE flow f SET steps = f.steps + p.more, at = now()"
-                                " FROM unnest($1::uuid[], $2::bigint[]) AS p(flow, more)"
-                                " WHERE f.grp = $3::text AND f.flow = p.flow"};
+    " FROM (SELECT *, $1::text AS grp FROM " PG_FLOW_ROWS PG_ONE_BY_ONE
+    " WHERE f.grp = p.grp AND f.flow = p.flow"};
+constexpr PgStatement kAddSteps{
+    "add_steps",
+    "UPDATE flow f SET steps = f.steps + p.more, at = now()"
+    " FROM (SELECT *, $3::text AS grp"
+    " FROM unnest($1::uuid[], $2::bigint[]) AS q(flow, more)" PG_ONE_BY_ONE
+    " WHERE f.grp = p.grp AND f.flow = p.flow"};
 constexpr PgStatement kPutWork{
     "put_work",
     "INSERT INTO work (kind, stream, number, grp, owner)"
@@ -150,8 +163,9 @@ constexpr PgStatement kPutWork{
     " owner = excluded.owner"};
 constexpr PgStatement kDropWork{
     "drop_work",
-    "DELETE FROM work w USING unnest($1::bigint[], $2::bigint[]) AS p(kind, subject)"
-    " WHERE w.grp = $3::text AND w.kind = p.kind::smallint AND w.stream = p.subject >> 36"
+    "DELETE FROM work w USING (SELECT *, $3::text AS grp"
+    " FROM unnest($1::bigint[], $2::bigint[]) AS q(kind, subject)" PG_ONE_BY_ONE
+    " WHERE w.grp = p.grp AND w.kind = p.kind::smallint AND w.stream = p.subject >> 36"
     " AND w.number = p.subject & 68719476735"};
 constexpr PgStatement kPutEvents{
     "put_events",

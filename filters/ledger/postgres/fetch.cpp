@@ -16,14 +16,16 @@ namespace {
   "o.last_stream, o.last_number, e.place, e.bytes"
 #define PG_LAST " LEFT JOIN event e ON e.stream = o.last_stream AND e.number = o.last_number"
 
-constexpr PgStatement kByKey{"by_key", "SELECT " PG_OPERATION " FROM operation o" PG_LAST
-                                       " WHERE o.key = ANY($1::uuid[]) AND o.grp = $2::text"};
+constexpr PgStatement kByKey{
+    "by_key", "SELECT " PG_OPERATION
+              " FROM (SELECT *, $2::text AS grp FROM unnest($1::uuid[]) AS q(key)" PG_ONE_BY_ONE
+              " JOIN operation o ON o.grp = p.grp AND o.key = p.key" PG_LAST};
 constexpr PgStatement kByOperation{
     "by_operation", "SELECT " PG_OPERATION
                     ", q.id FROM unnest($1::bigint[]) AS q(id)"
                     " JOIN LATERAL " PG_KEY_OF(PG_STREAM("q.id"), PG_NUMBER("q.id"),
                                                   "$2::text") " AS k ON true"
-                    " JOIN operation o ON o.grp = $2::text AND o.key = k.key" PG_LAST};
+                    " JOIN operation o ON o.grp = k.grp AND o.key = k.key" PG_LAST};
 constexpr PgStatement kRowsById{
     "rows",
     "SELECT q.id, e.place, e.bytes FROM unnest($1::bigint[]) AS q(id)"
@@ -31,12 +33,15 @@ constexpr PgStatement kRowsById{
         "q.id") " AND e.grp = $2::text"};
 constexpr PgStatement kIntents{
     "intents",
-    "SELECT intent, version, stream, number, place FROM intent WHERE intent = ANY($1::uuid[])"
-    " AND grp = $2::text"};
+    "SELECT i.intent, i.version, i.stream, i.number, i.place FROM (SELECT *, $2::text AS grp"
+    " FROM unnest($1::uuid[]) AS q(intent)" PG_ONE_BY_ONE
+    " JOIN intent i ON i.grp = p.grp AND i.intent = p.intent"};
 constexpr PgStatement kFlows{
     "flows",
-    "SELECT flow, version, flow_stream, flow_number, phase, cause, steps, has_deadline, opened,"
-    " row_stream, row_number FROM flow WHERE flow = ANY($1::uuid[]) AND grp = $2::text"};
+    "SELECT f.flow, version, flow_stream, flow_number, phase, cause, steps, has_deadline, opened,"
+    " row_stream, row_number FROM (SELECT *, $2::text AS grp"
+    " FROM unnest($1::uuid[]) AS q(flow)" PG_ONE_BY_ONE
+    " JOIN flow f ON f.grp = p.grp AND f.flow = p.flow"};
 constexpr PgStatement kStreamsByNumber{"streams_by_number",
                                        "SELECT stream, state = 1, beat, base FROM stream"
                                        " WHERE stream = ANY($1::bigint[]) AND grp = $2::text"};
@@ -45,9 +50,10 @@ constexpr PgStatement kHistories{
     "histories",
     "WITH RECURSIVE tip AS ("
     "  SELECT o.flow, o.last_stream AS stream, o.last_number AS number FROM operation o"
-    "   WHERE o.flow = ANY($1::uuid[]) AND o.grp = $2::text"
-    "  UNION ALL SELECT f.flow, f.row_stream, f.row_number FROM flow f"
-    "   WHERE f.flow = ANY($1::uuid[]) AND f.grp = $2::text AND f.row_number > 0),"
+    "   WHERE o.flow = ANY($1::uuid[]) AND " PG_IN_GROUP("o.grp", "$2::text")
+    "  UNION ALL SELECT f.flow, f.row_stream, f.row_number FROM (SELECT *, $2::text AS grp"
+    " FROM unnest($1::uuid[]) AS q(flow)" PG_ONE_BY_ONE
+    "   JOIN flow f ON f.grp = p.grp AND f.flow = p.flow AND f.row_number > 0),"
     " line AS ("
     "  SELECT t.flow, e.place, e.bytes, e.prev_stream, e.prev_number FROM tip t"
     "   JOIN event e ON e.stream = t.stream AND e.number = t.number"

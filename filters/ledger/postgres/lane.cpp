@@ -26,8 +26,8 @@ constexpr PgStatement kMark{
     " FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $6::uuid[])"
     " AS p(id, attempt, what, key)"
     " JOIN event f ON f.stream = p.id >> 36 AND f.number = p.id & 68719476735"
-    " WHERE o.grp = f.grp AND o.key = f.key AND f.grp = $5::text AND o.op_stream = p.id >> 36 AND "
-    "o.op_number = p.id & 68719476735"
+    " WHERE o.grp = f.grp AND o.key = f.key AND " PG_IN_GROUP("f.grp", "$5::text")
+    " AND o.op_stream = p.id >> 36 AND o.op_number = p.id & 68719476735"
     " AND o.attempt = p.attempt AND (p.key IS NULL OR o.key = p.key)"};
 
 PgStoreOptions WithWatch(PgStoreOptions options, std::function<void(Millis)> while_waiting) {

@@ -7,6 +7,7 @@
 #include "filters/ledger/postgres/pg_values.h"
 #include "filters/ledger/postgres/placed_log.h"
 #include "filters/ledger/postgres/schema.h"
+#include "filters/ledger/postgres/stored.h"
 #include "filters/ledger/postgres/waits.h"
 #include "filters/ledger/queries/flow_queries.h"
 #include "filters/ledger/queries/log_queries.h"
@@ -74,7 +75,8 @@ constexpr PgStatement kPoliciesOfGroup{
 constexpr PgStatement kCounts{
     "counts",
     "WITH parked AS (SELECT f.row_stream, f.row_number, f.cause = 5 AND NOT EXISTS (SELECT 1"
-    "  FROM operation o WHERE o.flow = f.flow AND o.grp = f.grp AND o.phase IN (5, 6))"
+    "  FROM operation o WHERE o.flow = f.flow AND " PG_IN_GROUP("o.grp", "f.grp")
+    "  AND o.phase IN (5, 6))"
     "  AS is_stopped FROM flow f WHERE f.grp = $1::text AND f.phase = 6)"
     " SELECT (SELECT count(*) FROM work WHERE grp = $1::text AND kind = 1),"
     " (SELECT count(*) FROM work WHERE grp = $1::text AND kind = 2),"
@@ -82,7 +84,7 @@ constexpr PgStatement kCounts{
     " (SELECT count(*) FROM flow WHERE grp = $1::text AND phase IN (3, 4)),"
     " (SELECT count(*) FROM parked WHERE NOT is_stopped),"
     " (SELECT min(o.wall_ms) FROM work w JOIN event f ON f.stream = w.stream AND f.number = "
-    "w.number AND f.grp = w.grp"
+    "w.number AND " PG_IN_GROUP("f.grp", "w.grp")
     " JOIN operation o ON o.grp = f.grp AND o.key = f.key WHERE w.grp = $1::text AND w.kind = 1),"
     " (SELECT sum(pg_total_relation_size(c.oid))::bigint FROM pg_class c"
     " WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r'),"

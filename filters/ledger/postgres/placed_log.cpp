@@ -40,13 +40,13 @@ constexpr PgStatement kOlderOperations{
     "older_operations",
     "SELECT e.place, e.stream, e.number, e.bytes FROM event e JOIN operation o"
     " ON o.grp = e.grp AND o.key = e.key AND o.last_stream = e.stream AND o.last_number = e.number"
-    " WHERE e.place < $1::bigint AND e.grp = $2::text AND e.won AND e.kind = 1"
+    " WHERE e.place < $1::bigint AND " PG_IN_GROUP("e.grp", "$2::text") " AND e.won AND e.kind = 1"
     " ORDER BY e.place DESC LIMIT $3::bigint"};
 constexpr PgStatement kNewerOperations{
     "newer_operations",
     "SELECT e.place, e.stream, e.number, e.bytes FROM event e JOIN operation o"
     " ON o.grp = e.grp AND o.key = e.key AND o.last_stream = e.stream AND o.last_number = e.number"
-    " WHERE e.place > $1::bigint AND e.grp = $2::text AND e.won AND e.kind = 1"
+    " WHERE e.place > $1::bigint AND " PG_IN_GROUP("e.grp", "$2::text") " AND e.won AND e.kind = 1"
     " ORDER BY e.place LIMIT $3::bigint"};
 
 constexpr std::size_t kPlacedRows = 256;

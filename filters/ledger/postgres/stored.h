@@ -77,11 +77,19 @@ struct StoredRow {
   std::string bytes;
 };
 
-// Of the operation that has this name its key: as its first row says, or, where that is not there,
-// what has moved; of that group alone. For a LATERAL join.
-#define PG_KEY_OF(stream_is, number_is, group_is)                                             \
-  "(SELECT f.key FROM event f WHERE f.stream = " stream_is " AND f.number = " number_is       \
-  " AND f.grp = " group_is " UNION ALL SELECT m.key FROM moved m WHERE m.stream = " stream_is \
+// That all rows of a group have its name is kept from the planner: while a table is small, or the
+// database has not counted its rows, it would read the whole group by the front of its key, and go
+// on so as the table grows. Ends "(SELECT *, GROUP AS grp FROM KEYS": keys that are looked up.
+#define PG_ONE_BY_ONE " OFFSET 0) AS p"
+// Of what another index finds: those of that group.
+#define PG_IN_GROUP(grp, group_is) grp " || '' = " group_is
+
+// Of the operation that has this name its key and group: as its first row says, or, where that is
+// not there, what has moved; of that group alone. For a LATERAL join.
+#define PG_KEY_OF(stream_is, number_is, group_is)                                              \
+  "(SELECT f.key, f.grp FROM event f WHERE f.stream = " stream_is " AND f.number = " number_is \
+  " AND f.grp = " group_is                                                                     \
+  " UNION ALL SELECT m.key, m.grp FROM moved m WHERE m.stream = " stream_is                    \
   " AND m.number = " number_is " AND m.grp = " group_is " LIMIT 1)"
 
 // How far retention has come in a group. What is over leaves the tables with its first row to go,

@@ -144,6 +144,17 @@ class Postgres:
 
     def sql(self, database, statement):
         """What it gives, one row a line. `database`: its name, or its address."""
+        return self.psql(database, "-c", statement)
+
+    def script(self, database, text):
+        """The same of what psql itself reads, too."""
+        with tempfile.NamedTemporaryFile("w", suffix=".sql") as file:
+            os.chmod(file.name, 0o644)
+            file.write(text)
+            file.flush()
+            return self.psql(database, "-f", file.name)
+
+    def psql(self, database, *arguments):
         name = name_of(database)
         return self.run("psql", "-h", self.folder, "-U", "recourse", "-d", name, "-XAtq",
-                        "-v", "ON_ERROR_STOP=1", "-c", statement)  # fmt: skip
+                        "-v", "ON_ERROR_STOP=1", *arguments)  # fmt: skip

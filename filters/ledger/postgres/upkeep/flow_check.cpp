@@ -40,10 +40,11 @@ constexpr PgStatement kFlowsWithoutWork{
 // removed nothing is gone.
 constexpr PgStatement kUnlistedMoves{
     "unlisted_moves",
-    "SELECT p.row FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[],"
-    " $6::bigint[]) AS p(flow, row, place, number, phase, cause)"
+    "SELECT p.row FROM (SELECT *, $7::text AS grp"
+    " FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[])"
+    " AS q(flow, row, place, number, phase, cause)" PG_ONE_BY_ONE
     " JOIN event b ON b.stream = p.number >> 36 AND b.number = p.number & 68719476735"
-    " LEFT JOIN flow f ON f.grp = $7::text AND f.flow = p.flow"
+    " LEFT JOIN flow f ON f.grp = p.grp AND f.flow = p.flow"
     " LEFT JOIN event l ON l.stream = f.row_stream AND l.number = f.row_number"
     " WHERE b.place > coalesce((" PG_KEPT
     "$7::text), 0)"
@@ -54,10 +55,11 @@ constexpr PgStatement kUnlistedMoves{
 // Those that nothing has moved on since.
 constexpr PgStatement kUnlistedWork{
     "unlisted_work",
-    "SELECT p.row FROM unnest($1::uuid[], $2::bigint[], $3::bigint[]) AS p(key, row, kind)"
-    " JOIN operation o ON o.grp = $4::text AND o.key = p.key AND o.last_stream = p.row >> 36"
+    "SELECT p.row FROM (SELECT *, $4::text AS grp"
+    " FROM unnest($1::uuid[], $2::bigint[], $3::bigint[]) AS q(key, row, kind)" PG_ONE_BY_ONE
+    " JOIN operation o ON o.grp = p.grp AND o.key = p.key AND o.last_stream = p.row >> 36"
     " AND o.last_number = p.row & 68719476735"
-    " WHERE NOT EXISTS (SELECT 1 FROM work w WHERE w.grp = $4::text AND w.kind = p.kind"
+    " WHERE NOT EXISTS (SELECT 1 FROM work w WHERE w.grp = p.grp AND w.kind = p.kind"
     " AND w.stream = o.op_stream AND w.number = o.op_number) LIMIT 1"};
 
 std::uint64_t FirstOf(const PgRows& rows) { return rows.size() == 0 ? 0 : rows.Number(0, 0); }

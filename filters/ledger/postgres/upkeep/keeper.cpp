@@ -7,6 +7,7 @@
 
 #include "filters/ledger/model/row_id.h"
 #include "filters/ledger/postgres/batch_sql.h"
+#include "filters/ledger/postgres/stored.h"
 #include "filters/ledger/postgres/upkeep/old_rows.h"
 #include "proxy/base/lease_limits.h"
 #include "proxy/base/limits.h"
@@ -36,11 +37,11 @@ constexpr PgStatement kEndTurn{
 // Its steps are then those of no flow, and the next one begins another flow of that name.
 constexpr PgStatement kDropIdleFlows{
     "drop_idle_flows",
-    "DELETE FROM flow WHERE grp = $1::text AND flow IN (SELECT f.flow FROM flow f WHERE f.grp = "
-    "$1::text"
+    "DELETE FROM flow d USING (SELECT f.grp, f.flow FROM flow f WHERE f.grp = $1::text"
     " AND f.phase = 1 AND NOT f.has_deadline AND f.at < now() - $2::bigint * interval '1 ms'"
-    " AND NOT EXISTS (SELECT 1 FROM operation o WHERE o.flow = f.flow"
-    " AND o.grp = f.grp AND o.phase = ANY($3::bigint[])) LIMIT $4::bigint)"};
+    " AND NOT EXISTS (SELECT 1 FROM operation o WHERE o.flow = f.flow AND " PG_IN_GROUP(
+        "o.grp", "f.grp") " AND o.phase = ANY($3::bigint[])) LIMIT $4::bigint) AS p"
+    " WHERE d.grp = p.grp AND d.flow = p.flow"};
 constexpr PgStatement kOldStreams{
     "old_streams",
     "SELECT s.stream FROM stream s JOIN event e ON e.stream = s.stream AND e.number = s.base + 1"
@@ -55,25 +56,31 @@ constexpr PgStatement kEndOperations{
     "end_operations",
     "UPDATE operation o SET flags = 4, phase = p.phase::smallint, version = o.version + 1,"
     " flow = NULL, at = now()"
-    " FROM unnest($1::uuid[], $2::bigint[], $3::bigint[]) AS p(key, version, phase)"
-    " WHERE o.grp = $4::text AND o.key = p.key AND o.version = p.version RETURNING 1"};
+    " FROM (SELECT *, $4::text AS grp"
+    " FROM unnest($1::uuid[], $2::bigint[], $3::bigint[]) AS q(key, version, phase)" PG_ONE_BY_ONE
+    " WHERE o.grp = p.grp AND o.key = p.key AND o.version = p.version RETURNING 1"};
 constexpr PgStatement kForgetOperations{
     "forget_operations",
-    "DELETE FROM operation o USING unnest($1::uuid[], $2::bigint[]) AS p(key, version)"
-    " WHERE o.grp = $3::text AND o.key = p.key AND o.version = p.version RETURNING 1"};
+    "DELETE FROM operation o USING (SELECT *, $3::text AS grp"
+    " FROM unnest($1::uuid[], $2::bigint[]) AS q(key, version)" PG_ONE_BY_ONE
+    " WHERE o.grp = p.grp AND o.key = p.key AND o.version = p.version RETURNING 1"};
 constexpr PgStatement kForgetMoved{
     "forget_moved", "DELETE FROM moved WHERE key = ANY($1::uuid[]) AND grp = $2::text"};
 constexpr PgStatement kForgetFlows{
     "forget_flows",
-    "DELETE FROM flow f USING unnest($1::uuid[], $2::bigint[]) AS p(flow, version)"
-    " WHERE f.grp = $3::text AND f.flow = p.flow AND f.version = p.version RETURNING 1"};
+    "DELETE FROM flow f USING (SELECT *, $3::text AS grp"
+    " FROM unnest($1::uuid[], $2::bigint[]) AS q(flow, version)" PG_ONE_BY_ONE
+    " WHERE f.grp = p.grp AND f.flow = p.flow AND f.version = p.version RETURNING 1"};
 constexpr PgStatement kForgetIntents{
     "forget_intents",
-    "DELETE FROM intent i USING unnest($1::uuid[], $2::bigint[]) AS p(intent, id)"
-    " WHERE i.grp = $3::text AND i.intent = p.intent AND i.stream = p.id >> 36 AND i.number = p.id "
+    "DELETE FROM intent i USING (SELECT *, $3::text AS grp"
+    " FROM unnest($1::uuid[], $2::bigint[]) AS q(intent, id)" PG_ONE_BY_ONE
+    " WHERE i.grp = p.grp AND i.intent = p.intent AND i.stream = p.id >> 36 AND i.number = p.id "
     "& 68719476735"};
-constexpr PgStatement kForgetLinks{
-    "forget_links", "DELETE FROM intent WHERE intent = ANY($1::uuid[]) AND grp = $2::text"};
+constexpr PgStatement kForgetLinks{"forget_links",
+                                   "DELETE FROM intent i USING (SELECT *, $2::text AS grp"
+                                   " FROM unnest($1::uuid[]) AS q(intent)" PG_ONE_BY_ONE
+                                   " WHERE i.grp = p.grp AND i.intent = p.intent"};
 constexpr PgStatement kMoveBase{
     "move_base",
     "UPDATE stream SET base = $2::bigint, base_chain = $3::bytea WHERE stream = $1::bigint"};
@@ -92,9 +99,9 @@ constexpr PgStatement kDropRows{
 // Keys with generations name each other by more than the table has of them: these stay.
 constexpr PgStatement kSweepTombstones{
     "sweep_tombstones",
-    "WITH part AS (SELECT key FROM operation WHERE grp = $4::text AND key > $1::uuid"
+    "WITH part AS (SELECT grp, key FROM operation WHERE grp = $4::text AND key > $1::uuid"
     "  ORDER BY key LIMIT $3::bigint),"
-    " gone AS (DELETE FROM operation o USING part p WHERE o.grp = $4::text AND o.key = p.key"
+    " gone AS (DELETE FROM operation o USING part p WHERE o.grp = p.grp AND o.key = p.key"
     " AND o.flags & 4 <> 0"
     " AND o.generation = 0 AND o.newest_generation = 0"
     " AND o.at < now() - $2::bigint * interval '1 ms' RETURNING 1)"

@@ -70,31 +70,33 @@ constexpr PgStatement kWrongIntents{
     " OR i.place = 0 AND (e.op_stream <> i.stream OR e.op_number <> i.number) LIMIT 1"};
 constexpr PgStatement kMissingIntents{
     "missing_intents",
-    "SELECT w.row FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[])"
-    " AS w(intent, row, place, least)"
-    " LEFT JOIN intent i ON i.grp = $5::text AND i.intent = w.intent WHERE w.place > "
+    "SELECT p.row FROM (SELECT *, $5::text AS grp"
+    " FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[])"
+    " AS q(intent, row, place, least)" PG_ONE_BY_ONE
+    " LEFT JOIN intent i ON i.grp = p.grp AND i.intent = p.intent WHERE p.place > "
     "coalesce((" PG_KEPT
     "$5::text), 0)"
-    " AND (i.intent IS NULL OR i.place < w.least) ORDER BY w.place LIMIT 1"};
+    " AND (i.intent IS NULL OR i.place < p.least) ORDER BY p.place LIMIT 1"};
 
 // Of calls that are led to from another one of the intent; that stands in clear in each of a call's
 // rows, but a policy may give a later attempt another one.
 constexpr PgStatement kStrangeIntents{
     "strange_intents",
-    "SELECT w.row FROM unnest($1::uuid[], $2::bytea[], $3::bigint[], $4::bigint[])"
-    " AS w(name, intent, row, operation)"
-    " JOIN intent i ON i.grp = $5::text AND i.intent = w.name"
+    "SELECT p.row FROM (SELECT *, $5::text AS grp"
+    " FROM unnest($1::uuid[], $2::bytea[], $3::bigint[], $4::bigint[])"
+    " AS q(name, intent, row, operation)" PG_ONE_BY_ONE
+    " JOIN intent i ON i.grp = p.grp AND i.intent = p.name"
     " JOIN event e ON e.stream = i.stream AND e.number = i.number"
-    " WHERE (i.stream <> w.operation >> 36 OR i.number <> w.operation & 68719476735)"
-    " AND substring(e.bytes FROM 122 FOR 32) <> w.intent"
+    " WHERE (i.stream <> p.operation >> 36 OR i.number <> p.operation & 68719476735)"
+    " AND substring(e.bytes FROM 122 FOR 32) <> p.intent"
     " AND NOT EXISTS (WITH RECURSIVE line AS ("
     "  SELECT l.bytes, l.prev_stream, l.prev_number FROM operation o JOIN event l"
     "   ON l.stream = o.last_stream AND l.number = o.last_number WHERE o.grp = e.grp"
     "   AND o.key = e.key"
     "  UNION ALL SELECT l.bytes, l.prev_stream, l.prev_number FROM line n JOIN event l"
     "   ON l.stream = n.prev_stream AND l.number = n.prev_number WHERE n.prev_number > 0)"
-    "  SELECT 1 FROM line WHERE substring(bytes FROM 122 FOR 32) = w.intent)"
-    " ORDER BY w.row LIMIT 1"};
+    "  SELECT 1 FROM line WHERE substring(bytes FROM 122 FOR 32) = p.intent)"
+    " ORDER BY p.row LIMIT 1"};
 
 // What each says of the first row that it finds.
 struct TableCheck {
