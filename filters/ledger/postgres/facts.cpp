@@ -342,9 +342,11 @@ std::optional<Error> VerbFacts::RefusalOf(const AdmissionOf& asked, std::uint64_
 }
 
 Millis TimeLeft(const ApprovalFacts& facts, std::int64_t wall_ms) {
-  // Asked at a time that is still to come: nobody knows how long ago.
-  if (wall_ms < facts.asked_ms) return kNoTimeLeft;
-  return Millis(facts.expires_ms - (wall_ms - facts.asked_ms));
+  const std::int64_t age_ms = wall_ms - facts.asked_ms;
+  // Asked later than the processes' readings of the group's clock can differ: it was set back, and
+  // nobody knows how long ago that was.
+  if (age_ms < -limits::kClockJumpTold.count()) return kNoTimeLeft;
+  return Millis(facts.expires_ms - std::max<std::int64_t>(age_ms, 0));
 }
 
 }  // namespace recourse
