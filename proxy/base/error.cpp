@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <type_traits>
 
 #include "proxy/base/check.h"
 
@@ -269,6 +270,8 @@ constexpr std::array<ErrorFacts, kErrorCodeCount> kFacts{{
 static_assert(std::ranges::all_of(kFacts, [](const ErrorFacts& facts) {
   return !facts.slug.empty() && !facts.cause.empty() && !facts.operators.empty();
 }));
+// Its text would be gone before the error.
+static_assert(!std::is_constructible_v<Error, ErrorCode, std::string>);
 
 }  // namespace
 

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <array>
+#include <concepts>
 #include <cstdint>
 #include <expected>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace recourse {
@@ -74,6 +76,8 @@ class Error {
   constexpr explicit Error(ErrorCode code, std::string_view detail = {},
                            Delivery delivery = Delivery::kUncertain)
       : detail_(detail), code_(code), delivery_(delivery) {}
+  template <std::same_as<std::string> Text>
+  Error(ErrorCode, const Text&, Delivery = Delivery::kUncertain) = delete;
   constexpr ErrorCode code() const { return code_; }
   constexpr Delivery delivery() const { return delivery_; }
   constexpr std::string_view detail() const { return detail_; }
@@ -91,6 +95,8 @@ using Result = std::expected<T, Error>;
 constexpr std::unexpected<Error> Malformed(std::string_view reason) {
   return std::unexpected(Error(ErrorCode::kMalformedRequest, reason));
 }
+template <std::same_as<std::string> Text>
+void Malformed(const Text&) = delete;
 
 // How an ErrorCode looks from outside: one row per code, the only place that knows. The page
 // proxy/docs/answers.md is rendered from it (tests/filters/answers_page_test.cpp).
