@@ -2,10 +2,13 @@
 // and never that nothing is there, or that something was changed.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "filters/ledger/ledger.h"
 #include "filters/ledger/open/shared_audit.h"
@@ -14,6 +17,7 @@
 #include "filters/ledger/queries/log_queries.h"
 #include "filters/ledger/shared_view.h"
 #include "policy/uri/ledger_url.h"
+#include "proxy/base/limits.h"
 #include "tests/ledger/postgres_relay.h"
 #include "tests/ledger/postgres_upkeep_fixture.h"
 
@@ -189,6 +193,29 @@ TEST_F(AwayTest, AnOutcomeIsWrittenWholeThoughItsWaiterWasTold) {
   }));
   EXPECT_EQ(repeat->event.answer.body, "answer");
   EXPECT_EQ(repeat->event.external_ref, "7");
+  EXPECT_EQ(Problem(), "");
+}
+
+// A batch that takes longer than an answer may would be sent again for ever.
+TEST_F(AwayTest, WhatHasWaitedGoesInBatchesOfBoundedSize) {
+  constexpr std::size_t kLarge = 24;
+  const std::string answer(limits::kAnswerKeptBytesMax, 'a');
+  std::atomic<std::size_t> most = 0;
+  const auto fresh = OpenTestPostgres(through_, clock_);
+  fresh->OnCommit([&most](double, std::size_t rows) { most = std::max(most.load(), rows); });
+  std::vector<Event> sent;
+  for (std::size_t i = 0; i < kLarge; ++i) {
+    sent.push_back(Dispatch(*fresh, Call("large" + std::to_string(i))));
+  }
+  relay_.SetAway(true);
+  std::vector<std::unique_ptr<Started<Result<Event>>>> outcomes;
+  for (const Event& event : sent) {
+    outcomes.push_back(
+        std::make_unique<Started<Result<Event>>>(fresh->Record(Success(event, answer), executor_)));
+  }
+  relay_.SetAway(false);
+  for (const auto& outcome : outcomes) EXPECT_TRUE(outcome->Get(executor_));
+  EXPECT_LE(most, limits::kCommitBatchBytesMax / answer.size() + 1);
   EXPECT_EQ(Problem(), "");
 }
 

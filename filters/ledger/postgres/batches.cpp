@@ -40,6 +40,19 @@ void SetIds(std::uint64_t first, std::int64_t wall_ms, Plan& plan) {
   }
 }
 
+// About: of what makes it large.
+std::size_t LargeBytesOf(const Plan& plan) {
+  std::size_t bytes = 0;
+  for (const RowWrite& write : plan.writes) {
+    const auto* const row = std::get_if<EventWrite>(&write);
+    if (row == nullptr) continue;
+    const Event& event = row->event;
+    bytes += event.answer.body.size() + (event.request ? event.request->body.size() : 0);
+    if (event.state) bytes += BytesOf(*event.state);
+  }
+  return bytes;
+}
+
 std::vector<NoteRow> RowsOf(const std::vector<std::shared_ptr<PgNoteWait>>& notes) {
   std::vector<NoteRow> rows;
   for (const std::shared_ptr<PgNoteWait>& note : notes) {
@@ -142,6 +155,8 @@ void PgBatches::GatherRound(Wishes& wishes) {
     PgVerb& verb = *verbs_[i];
     if (settled_.contains(&verb) || verb.due > local_.clock.Now()) continue;
     if (verb.is_abandoned) continue;
+    // A batch that takes longer than an answer may would be sent again for ever.
+    if (bytes_ >= limits::kCommitBatchBytesMax) break;
     if (next_row_ - store_.next_row() >= limits::kCommitBatchMax) break;
     if (!Consider(verb, wishes)) --i;
   }
@@ -226,6 +241,7 @@ void PgBatches::Plot(PgVerb& verb, Plan& plan) {
   writes_.Add(*changes);
   settled_.insert(&verb);
   next_row_ += plan.writes.size();
+  bytes_ += LargeBytesOf(plan);
   plans_.push_back({.plan = &plan,
                     .changes = std::move(*changes),
                     .read = &verb.facts().rows().versions(),
@@ -240,6 +256,7 @@ void PgBatches::Begin() {
   settled_.clear();
   writes_ = BatchWrites();
   next_row_ = store_.next_row();
+  bytes_ = 0;
 }
 
 bool PgBatches::Commit(bool may_be_empty) {

@@ -88,6 +88,7 @@ class PgBatches {
   std::vector<PlannedRows> plans_;
   BatchWrites writes_;               // of plans_
   std::uint64_t next_row_ = 0;       // behind plans_
+  std::size_t bytes_ = 0;            // of plans_, about
   std::set<const PgVerb*> settled_;  // accepted, or left to the next batch
   PgNotes notes_;
   std::map<Uuid, StoredFlow> flows_;  // as this process wrote them last
