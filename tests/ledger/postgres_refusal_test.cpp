@@ -89,6 +89,15 @@ TEST_F(RefusalTest, WhatIsRefusedGoesAlone) {
   EXPECT_EQ(Problem(), "");
 }
 
+TEST_F(RefusalTest, NobodyWaitsForAListThatIsRefused) {
+  Execute("ALTER TABLE work RENAME TO gone");
+  const auto claims = Await(one_->Claims(0, 10, executor_), executor_);
+  ASSERT_FALSE(claims);
+  EXPECT_EQ(claims.error().code(), ErrorCode::kLedgerUnavailable);
+  Execute("ALTER TABLE gone RENAME TO work");
+  EXPECT_TRUE(Await(one_->Claims(0, 10, executor_), executor_));
+}
+
 // Who asks for it can ask again.
 TEST_F(RefusalTest, AWordOfAHumanIsRefused) {
   Event open = Dispatch(*one_, Call("open"));

@@ -94,10 +94,12 @@ std::expected<std::vector<std::uint64_t>, PgFailure> PgLists::IdsOf(const PgStat
   return ids;
 }
 
+// What a database that is there refuses to tell, nobody waits for: nothing would ask it again.
 bool PgLists::Serve(const std::set<std::uint64_t>& changed) {
-  if (!ServeLists()) return false;
-  return ServeJoins(std::ranges::any_of(
-      changed, [&](std::uint64_t operation) { return joined_.contains(operation); }));
+  const auto is_joined = [&](std::uint64_t operation) { return joined_.contains(operation); };
+  if (ServeLists() && ServeJoins(std::ranges::any_of(changed, is_joined))) return true;
+  if (store_.is_connected()) GiveUp();
+  return false;
 }
 
 bool PgLists::ServeLists() {
