@@ -184,6 +184,8 @@ std::expected<Event, HttpResponse> ApprovalApi::Find(std::uint64_t operation) {
   if (!event) {
     const auto found = parts_.ledger.Find(operation);
     if (!found) return std::unexpected(NoLedger(found.error().detail()));
+    // A shared ledger answers there over another connection.
+    if (*found) return std::unexpected(NoLedger(event.error()));
     return std::unexpected(NoSuch(operation));
   }
   if (event->is_locked) return std::unexpected(SealedAnswer(*event));
