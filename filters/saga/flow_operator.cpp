@@ -45,7 +45,10 @@ Task<std::expected<FlowState, std::string>> FlowOperator::ActNow(FlowAction acti
   std::optional<FlowState> moved;
   if (*is_moved) {
     moved = co_await tools_.records.Get(action.number);
-    if (!moved) co_return Answer(std::unexpected("the flow has moved on"));
+    if (!moved) {
+      worker_.follow(state->caller, state->id);  // what was said of its step stands
+      co_return Answer(std::unexpected("the flow has moved on"));
+    }
   } else {
     auto done =
         co_await tools_.parts.ledger.MoveFlow(MoveOf(action, *state), tools_.parts.executor);

@@ -130,6 +130,16 @@ TEST_F(FlowOrdersTest, AnEffectThatAHumanFoundHasToBeUndoneByThatHuman) {
   EXPECT_EQ(world.PhaseOf(), FlowPhase::kUndone);
 }
 
+TEST_F(FlowOrdersTest, WhatAHumanHasSaidIsSeenToThoughNobodyCanReadTheFlow) {
+  ParkOnUnknown();
+  world.ledger.flows_fail = true;
+  EXPECT_FALSE(world.Act(Kind::kAbsent, Operation(1)));
+  Pass(2);
+  world.ledger.flows_fail = false;
+  Pass(5);
+  EXPECT_EQ(world.PhaseOf(), FlowPhase::kUndone);
+}
+
 TEST_F(FlowOrdersTest, AParkedFlowIsClosedWithWhatIsLeft) {
   ParkOnUndo();
   ASSERT_TRUE(world.Act(Kind::kClose));
