@@ -251,10 +251,8 @@ std::expected<void, std::string> IdempotencyFilter::AddCredentials(RequestContex
 
 Task<Outcome> IdempotencyFilter::GiveBack(RequestContext& context, const Event& dispatching,
                                           Outcome refusal) {
-  Transition transition = Transition::Of(dispatching);
-  transition.to = IsResend(dispatching) ? Phase::kUncertain : Phase::kNotSent;
-  transition.cause = Cause::kCanceled;
-  transition.detail = "a later filter answered; nothing was sent";
+  Transition transition =
+      Transition::Unsent(dispatching, "a later filter answered; nothing was sent");
   if (context.keeper != nullptr) transition.told_by = MonoTime{};
   const Result<Event> recorded =
       co_await parts_.ledger.Record(std::move(transition), *context.executor);

@@ -181,6 +181,8 @@ struct Begun {
 struct Transition {
   // Of the operation that `last` is about, as it is there.
   static Transition Of(const Event& last);
+  // Of an attempt of which nothing was sent: what an earlier one has done is as unknown as before.
+  static Transition Unsent(const Event& dispatching, std::string why);
 
   std::uint64_t operation = 0;
   std::optional<Digest> key{};  // see IsMeant
@@ -226,6 +228,15 @@ inline Transition Transition::Of(const Event& last) {
   transition.key = last.key;
   transition.from = last.phase;
   transition.attempt = last.attempt;
+  return transition;
+}
+
+inline Transition Transition::Unsent(const Event& dispatching, std::string why) {
+  Transition transition = Of(dispatching);
+  const bool is_resend = dispatching.cause == Cause::kResend;
+  transition.to = is_resend ? Phase::kUncertain : Phase::kNotSent;
+  transition.cause = Cause::kCanceled;
+  transition.detail = std::move(why);
   return transition;
 }
 
@@ -416,7 +427,7 @@ class Ledger {
   // Seconds per commit, called on the ledger's thread. Set once before the first verb.
   virtual void OnCommit(std::function<void(double seconds, std::size_t rows)> observer) = 0;
   // Called each time when what another process had open, and left by its death, has become this
-  // one's, or an outcome was written of which nobody here was told (Transition::told_by): Open,
+  // one's, or something was written of which nobody here was told (Transition::told_by): Open,
   // OwnClaims and OwnFlows then have more. On a thread of the ledger's. Set once; not asked by a
   // ledger of one process.
   virtual void OnTakeOver(std::function<void()> /*told*/) {}

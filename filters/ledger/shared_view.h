@@ -21,7 +21,7 @@ struct SharedLedgerCounts {
   std::uint64_t in_doubt = 0;        // batches whose answer was lost
   std::uint64_t fenced = 0;          // times that this process was taken for dead
   std::uint64_t second_effects = 0;  // of what it sent, after others had gone on with that
-  std::uint64_t late_outcomes = 0;   // written after whoever waited was told that they are unknown
+  std::uint64_t late = 0;            // verbs that happened after whoever waited was told otherwise
   std::uint64_t takeovers = 0;       // dead processes whose work it took over
   // As they were when its Stats() were asked for last:
   std::uint64_t orphaned_work = 0;                 // of the group, that no living process has

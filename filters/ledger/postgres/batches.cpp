@@ -373,9 +373,9 @@ void PgBatches::FinishDone() {
       continue;
     }
     Keep(planned);
-    const auto unsent = verb->is_abandoned ? verb->begun() : std::nullopt;
+    auto unsent = verb->is_abandoned ? verb->Withdrawal() : std::nullopt;
     Drop(*verb, Succeed(*verb, local_));
-    if (unsent) Add(std::make_unique<PgCancel>(*unsent));
+    if (unsent) Add(std::make_unique<PgCancel>(std::move(*unsent)));
   }
   notes_.End({});
 }

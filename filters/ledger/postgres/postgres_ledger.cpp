@@ -131,7 +131,7 @@ PostgresLedger::PostgresLedger(PgLedgerOptions options, const Clock& clock)
                     const std::lock_guard lock(take_over_mutex_);
                     on_take_over_ ? on_take_over_() : void(took_untold_ = true);
                   },
-              .late_outcomes = [this] { return lane_.Counts().late_outcomes; },
+              .late = [this] { return lane_.Counts().late; },
               .clock = clock}) {}
 
 std::expected<void, std::string> PostgresLedger::Start() {

@@ -320,7 +320,7 @@ void PgStreamWatch::Run() {
     next = keeper->Step();
     parts_.taking(keeper->is_taking());
     takeovers_ += keeper->takeovers() - before;
-    const std::uint64_t late = parts_.late_outcomes ? parts_.late_outcomes() : 0;
+    const std::uint64_t late = parts_.late ? parts_.late() : 0;
     const bool has_more = keeper->takeovers() != before || late != std::exchange(late_told_, late);
     if (has_more && parts_.took) parts_.took();
   }

@@ -95,9 +95,9 @@ class PgStreamWatch {
     // Unset, or: something of a dead process has become this one's work; on the thread of the
     // watch.
     std::function<void()> took;
-    // Outcomes that were written after whoever waited for them was told otherwise: each may leave
-    // something to do, as if it had been taken over. Unset: none ever is.
-    std::function<std::uint64_t()> late_outcomes{};
+    // Verbs that happened after whoever waited for them was told otherwise: each may leave
+    // something to do, as if it had been taken over. Unset: none ever does.
+    std::function<std::uint64_t()> late{};
     const Clock& clock;
   };
   explicit PgStreamWatch(Parts parts) : parts_(std::move(parts)) {}

@@ -80,21 +80,28 @@ Job PgBegin::TellAway() {
   return Fail(PgAway());
 }
 
-std::optional<AttemptId> PgBegin::begun() const {
+std::optional<Transition> PgBegin::Withdrawal() const {
+  if (!planned_->writes_event) return std::nullopt;
   const Event& event = FirstEvent(planned_->plan);
-  if (event.phase != Phase::kDispatching) return std::nullopt;
-  return AttemptId::Of(event);
+  auto withdrawal =
+      Transition::Unsent(event, "the ledger's database did not answer in time; nothing was sent");
+  if (event.phase == Phase::kDispatching) return withdrawal;
+  if (event.phase != Phase::kClaimed) return std::nullopt;
+  // Nobody has said no, so that the repeat asks.
+  withdrawal.to = Phase::kExpired;
+  withdrawal.cause = Cause::kExpired;
+  return withdrawal;
 }
 
 void PgCancel::Reset() {
   plan_ = Plan();
-  transition_ = Transition();
-  transition_.operation = abandoned_.operation;
-  transition_.key = abandoned_.key;
-  transition_.attempt = abandoned_.attempt;
-  transition_.to = Phase::kNotSent;
-  transition_.cause = Cause::kCanceled;
-  transition_.detail = "the ledger's database did not answer in time";
+  transition_ = withdrawal_;
+}
+
+// What it leaves is nobody's yet: an unknown outcome, or a flow's deadline.
+Job PgCancel::Succeed() {
+  ++local().shared.late;
+  return {};
 }
 
 Judged<Plan*> PgCancel::Ask(Known& known) {
@@ -142,7 +149,7 @@ Job PgRecord::TellAway() {
 
 Job PgRecord::Succeed() {
   if (wait_ == nullptr) {
-    ++local().shared.late_outcomes;
+    ++local().shared.late;
     return {};
   }
   wait_->result = std::move(FirstEvent(plan_));
@@ -188,7 +195,10 @@ Judged<Plan*> PgOrder<Wait, Asked, Planned>::Ask(Known& known) {
 
 template <class Wait, class Asked, class Planned>
 Job PgOrder<Wait, Asked, Planned>::Succeed() {
-  if (wait_ == nullptr) return {};
+  if (wait_ == nullptr) {
+    ++local().shared.late;
+    return {};
+  }
   if constexpr (std::is_same_v<Planned, ApprovalPlan>) {
     if (!planned_.plan.writes.empty()) planned_.reply.event = std::move(FirstEvent(planned_.plan));
   }

@@ -58,8 +58,8 @@ class PgVerb {
   // unset: as long as that takes. Then it is told so.
   virtual std::optional<MonoTime> patience(Millis /*wait*/) const { return std::nullopt; }
   virtual Job TellAway() { return {}; }
-  // What is to be sent, if it happens; unset: nothing.
-  virtual std::optional<AttemptId> begun() const { return std::nullopt; }
+  // Takes back what it has begun; unset: it begins nothing.
+  virtual std::optional<Transition> Withdrawal() const { return std::nullopt; }
   // Of what was decided: who waits for it, if others are to know that.
   virtual std::optional<GroupClient> client() const { return std::nullopt; }
 
@@ -67,7 +67,7 @@ class PgVerb {
   MonoTime due{};    // when it is decided, but for now
   int rounds = 0;    // so often it has lost
   int refusals = 0;  // so often the database has refused what it writes: it then goes alone
-  // Its waiter has been told that it did not happen. If it does, what it begins is not sent.
+  // Its waiter has been told that it did not happen. If it does, what it begins is taken back.
   bool is_abandoned = false;
 
  protected:
@@ -104,7 +104,7 @@ class PgBegin final : public PgVerb {
   bool may_be_held_back() const override {
     return wait_->operation.event.verdict == ObserveVerdict::kNone;
   }
-  std::optional<AttemptId> begun() const override;
+  std::optional<Transition> Withdrawal() const override;
   std::optional<GroupClient> client() const override;
   // Only what is new may be guessed.
   bool may_guess() const {
@@ -166,11 +166,11 @@ class PgRecord final : public PgVerb {
   Plan plan_;
 };
 
-// What was begun and is not sent, as nobody waits for it any more.
+// Takes back what was begun and is not sent, as nobody waits for it any more.
 class PgCancel final : public PgVerb {
  public:
-  explicit PgCancel(const AttemptId& abandoned) : abandoned_(abandoned) {}
-  Job Succeed() override { return {}; }
+  explicit PgCancel(Transition withdrawal) : withdrawal_(std::move(withdrawal)) {}
+  Job Succeed() override;
   Job Fail(const Error& /*error*/) override { return {}; }
   Executor* executor() const override { return nullptr; }
 
@@ -179,7 +179,7 @@ class PgCancel final : public PgVerb {
   Judged<Plan*> Ask(Known& known) override;
 
  private:
-  const AttemptId abandoned_;
+  const Transition withdrawal_;
   Transition transition_;
   Plan plan_;
 };
