@@ -86,7 +86,7 @@ Result<DerivedKey> DeriveKey(const KeyInputs& inputs) {
   DerivedKey derived = UnkeyedPart(inputs, fields, tenant_mark);
   derived.client_key = named.key;
   derived.is_named = intent.is_named;
-  derived.stands = StandingOf(inputs, tenant_mark);
+  derived.stands = StandingOf(inputs, tenant_mark, derived.args_hash);
   if (!inputs.body.call_name.empty()) derived.resource = AddNamedState(inputs, derived.stands);
   derived.stands.is_named = intent.is_named;
   derived.has_identity = intent.has_identity;
@@ -119,7 +119,7 @@ DerivedKey UniqueKey(const KeyInputs& inputs, const std::string& nonce) {
     derived.stands.kind = KindOfMethod(inputs.request.method);
     derived.stands.is_named = true;
     derived.stands.members = Members::kUnknown;
-    AddNotes(inputs, tenants, derived.stands);
+    AddNotes(inputs, tenants, derived.args_hash, derived.stands);
   }
   return derived;
 }

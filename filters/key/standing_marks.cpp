@@ -15,6 +15,7 @@
 #include "policy/undo/undo_names.h"
 #include "policy/uri/opposites.h"
 #include "policy/uri/path.h"
+#include "proxy/base/latest_texts.h"
 
 namespace recourse {
 namespace {
@@ -33,6 +34,9 @@ constexpr int kVerbsMax = 2;
 // Of the members of an undo request so many are noted, or none.
 constexpr std::size_t kUndoMembersMax = 4;
 constexpr int kTakenOnStatus = 202;
+
+// Each thread knows the content of so many calls.
+constexpr std::size_t kContents = 1024;
 
 // Parameters that say nothing of what a write is about. Fewer than IsPrincipalParameter knows: what
 // may be an argument (`session`) may narrow a DELETE, and rows of earlier versions know these.
@@ -177,6 +181,23 @@ std::uint64_t ContentOf(const HmacKey& secret, const std::string& method, std::s
   std::uint64_t content = 0;
   std::memcpy(&content, digest.data(), sizeof content);
   return content;
+}
+
+// A repeat is the content of its first call, and was hashed with that. `args_hash` tells it, where
+// that is of all of a body.
+std::uint64_t ContentOfCall(const KeyInputs& inputs, const Digest& args_hash) {
+  const CallBody& body = inputs.body;
+  const std::string& raw = inputs.request.body;
+  const bool is_json = body.form == BodyForm::kJson;
+  const std::string_view text = IsEmptyBody(body, raw) ? std::string_view()
+                                : is_json              ? inputs.JsonText()
+                                                       : std::string_view(raw);
+  const bool is_told = is_json && inputs.tool.ignore.empty() && body.placed_key.empty();
+  const std::string& method = inputs.request.method;
+  if (!is_told) return ContentOf(inputs.secret, method, text);
+  static constexpr auto kMake = [](std::string_view, const HmacKey& secret, const std::string& of,
+                                   std::string_view what) { return ContentOf(secret, of, what); };
+  return LatestOf<kMake, sizeof(Digest), kContents>(AsView(args_hash), inputs.secret, method, text);
 }
 
 std::optional<Digest> ResourceOfTarget(const HmacKey& secret, const EffectFacts& facts,
@@ -365,7 +386,8 @@ Digest ResourceOf(const HmacKey& secret, const std::string& backend, std::string
   return secret.OfParts({kResourceVersion, backend, path, text, TextOf(tenants)});
 }
 
-void AddNotes(const KeyInputs& inputs, std::uint64_t tenants, Standing& stands) {
+void AddNotes(const KeyInputs& inputs, std::uint64_t tenants, const Digest& args_hash,
+              Standing& stands) {
   const HttpRequest& request = inputs.request;
   if (tenants != 0) stands.ended_by.push_back(NoteOf(NoteKind::kTenants, tenants));
   if (!inputs.body.call_name.empty()) return;
@@ -375,12 +397,7 @@ void AddNotes(const KeyInputs& inputs, std::uint64_t tenants, Standing& stands) 
     stands.ended_by.push_back(NoteOf(NoteKind::kUnproven, 0));
   }
   if (!is_removal) {
-    const bool is_json = inputs.body.form == BodyForm::kJson;
-    const std::string_view text = is_json ? inputs.JsonText() : request.body;
-    const bool is_empty = IsEmptyBody(inputs.body, request.body);
-    stands.ended_by.push_back(
-        NoteOf(NoteKind::kContent,
-               ContentOf(inputs.secret, request.method, is_empty ? std::string_view() : text)));
+    stands.ended_by.push_back(NoteOf(NoteKind::kContent, ContentOfCall(inputs, args_hash)));
   }
   // Its query may narrow what it is about, or say nothing of that.
   const auto whole = WholeOf(inputs, tenants);
@@ -394,11 +411,11 @@ void AddNotes(const KeyInputs& inputs, std::uint64_t tenants, Standing& stands) 
   stands.leaves.push_back(MarkOn(transfer->source, WriteKind::kDelete));
 }
 
-Standing StandingOf(const KeyInputs& inputs, std::uint64_t tenants) {
+Standing StandingOf(const KeyInputs& inputs, std::uint64_t tenants, const Digest& args_hash) {
   Standing stands;
   const bool is_named = !inputs.body.call_name.empty();
   stands.kind = is_named ? WriteKind::kCall : KindOfMethod(inputs.request.method);
-  AddNotes(inputs, tenants, stands);
+  AddNotes(inputs, tenants, args_hash, stands);
   if (is_named) {
     AddMark(stands.leaves,
             CallMark(inputs.secret, inputs.backend, inputs.body, tenants, inputs.JsonText()));

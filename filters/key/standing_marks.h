@@ -28,15 +28,17 @@ std::optional<Digest> ResourceOfTarget(const HmacKey& secret, const std::string&
 Digest CallMark(const HmacKey& secret, const std::string& backend, const CallBody& body,
                 std::uint64_t tenants, std::string_view arguments);
 
-// Of a call: kind, actions and members. All but what its answer tells.
-Standing StandingOf(const KeyInputs& inputs, std::uint64_t tenants);
+// Of a call: kind, actions and members. All but what its answer tells. `args_hash`: ArgsHash, here
+// and below.
+Standing StandingOf(const KeyInputs& inputs, std::uint64_t tenants, const Digest& args_hash);
 
 MemberDigest MemberOf(const HmacKey& secret, const Json::Member& member);
 
 // Adds what the call says of itself beside its marks, for whatever it may end: whether it is
 // certain to remove what it names, of which tenant it is, and its content. Also the mark of a
 // write with a query on its whole path.
-void AddNotes(const KeyInputs& inputs, std::uint64_t tenants, Standing& stands);
+void AddNotes(const KeyInputs& inputs, std::uint64_t tenants, const Digest& args_hash,
+              Standing& stands);
 
 // Adds what the answer tells: where the effect is, and what undoes it. `transition` has reference
 // and undo request already.

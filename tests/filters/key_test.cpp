@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "filters/call/client_key.h"
+#include "filters/ledger/model/standing_notes.h"
 #include "policy/language/loader.h"
 #include "tests/filters/key_builder.h"
 
@@ -434,6 +435,29 @@ TEST(KeyTest, TheBodyCanCarryTheScope) {
   const Digest number = Derive(call).key;
   call.body = R"({"run":"1"})";
   EXPECT_NE(number, Derive(call).key);
+}
+
+// A repeat's content is known from its first call, by the digest of the arguments: where that
+// leaves some of the body out, two calls that share it say different things.
+TEST(KeyTest, TheContentOfACallIsThatOfItsOwnBody) {
+  const auto content_of = [](const KeyCase& call) {
+    return NoteIn(Derive(call).stands, NoteKind::kContent);
+  };
+  KeyCase one = JsonCall(R"({"item":"desk","at":1})"),
+          other = JsonCall(R"({"item":"desk","at":2})");
+  const auto content = content_of(one);
+  ASSERT_TRUE(content);
+  EXPECT_EQ(content_of(JsonCall(R"({"at":1, "item":"desk"})")), content);
+  EXPECT_NE(content_of(other), content);
+  KeyCase put = one, elsewhere = one;
+  put.method = "PUT";
+  elsewhere.secret = "another";
+  EXPECT_NE(content_of(put), content);
+  EXPECT_NE(content_of(elsewhere), content);
+  for (KeyCase* call : {&one, &other}) call->tool.ignore = {"/at"};
+  EXPECT_EQ(Derive(one).args_hash, Derive(other).args_hash);
+  EXPECT_EQ(content_of(one), content);
+  EXPECT_NE(content_of(other), content);
 }
 
 TEST(KeyTest, CallsThatAreOnlyLoggedNeverShareAKey) {
