@@ -20,12 +20,15 @@ Engine::Engine(LedgerParts parts, const Clock& clock)
 
 Result<BeginPlan> Engine::Begin(NewOperation& call) {
   BeginRule rule(call);
-  auto planned = lookup_.Judge([&](Known& known) { return rule.Decide(known); });
-  if (!planned) return std::unexpected(planned.error());
+  // It is large, and what every way out of here returns, so that it is not moved.
+  Result<BeginPlan> planned = lookup_.Judge([&](Known& known) { return rule.Decide(known); });
+  if (!planned) return planned;
   if (const auto done = rows_.CarryOut(planned->plan); !done) {
     const Error& error = done.error();
-    if (!planned->may_have_effect) return std::unexpected(error);
-    return std::unexpected(Error(error.code(), error.detail(), Delivery::kUncertain));
+    const bool may_have_effect = planned->may_have_effect;
+    planned = std::unexpected(
+        may_have_effect ? Error(error.code(), error.detail(), Delivery::kUncertain) : error);
+    return planned;
   }
   if (call.wait != nullptr && planned->waits_for != 0) call.wait->WaitFor(planned->waits_for);
   if (!planned->writes_event) return planned;

@@ -45,20 +45,20 @@ const RowView* LedgerLog::View(std::uint64_t row) {
 }
 
 Result<Event> LedgerLog::Load(std::uint64_t row) {
-  Event event;
+  Result<Event> event;
   const RowView* const view = IsCommitted(row) ? View(row) : nullptr;
   if (view == nullptr || view->head.seq != row ||
-      !DecodeEvent(*view, AnswerPart::kLoad, opener_, event)) {
-    return std::unexpected(Unreadable(row));
+      !DecodeEvent(*view, AnswerPart::kLoad, opener_, *event)) {
+    event = std::unexpected(Unreadable(row));
   }
   return event;
 }
 
 Result<Event> LedgerLog::ReadEvent(std::uint64_t row, AnswerPart part) {
-  Event event;
+  Result<Event> event;
   const RowView* const view = View(row);
-  if (view == nullptr || !DecodeEvent(*view, part, opener_, event)) {
-    return std::unexpected(Unreadable(row));
+  if (view == nullptr || !DecodeEvent(*view, part, opener_, *event)) {
+    event = std::unexpected(Unreadable(row));
   }
   return event;
 }
