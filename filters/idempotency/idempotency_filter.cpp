@@ -197,7 +197,8 @@ Task<Result<Outcome>> IdempotencyFilter::Handle(RequestContext& context, Next ne
       continue;
     }
     context.before.reset();  // it may be another state by the next look
-    last = FactsOfEvent(begun->event);
+    // A replay is told at once.
+    if (begun->kind != Begun::Kind::kReplay) last = FactsOfEvent(begun->event);
     call.body.reset();  // a further look reads it again
     if (IsLarge(context)) context.reading.reset();
     std::optional<Outcome> answer = co_await Repeat(context, call, *begun);

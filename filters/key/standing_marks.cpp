@@ -108,6 +108,7 @@ void AddActions(const KeyInputs& inputs, Standing& stands) {
     const Sha256Sum done =
         inputs.secret.Begin({kActionVersion, inputs.backend, action.parent, thing, *arguments});
     AddMark(stands.leaves, inputs.secret.OfPartBehind(done, verb));
+    stands.ended_by.reserve(kMarksMax);
     for (const std::string_view opposite : opposites) {
       AddMark(stands.ended_by, inputs.secret.OfPartBehind(done, opposite));
     }

@@ -47,7 +47,8 @@ std::vector<Cookie> CookiesOf(const Headers& headers) {
 std::string WithPlainScheme(std::string_view value) {
   const auto blank = value.find(' ');
   if (blank == std::string_view::npos) return std::string(value);
-  return ToLower(value.substr(0, blank)) + ' ' + std::string(TrimBlanks(value.substr(blank)));
+  std::string plain = ToLower(value.substr(0, blank));
+  return plain.append(1, ' ').append(TrimBlanks(value.substr(blank)));
 }
 
 std::string_view Behind(std::string_view text, std::string_view mark) {

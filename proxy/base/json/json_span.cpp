@@ -1,5 +1,6 @@
 #include "proxy/base/json/json_span.h"
 
+#include <algorithm>
 #include <string>
 
 #include "proxy/base/json/json.h"
@@ -125,8 +126,9 @@ std::string PlainJsonText(std::string_view text) {
 }
 
 std::string MemberName(std::string_view token) {
-  std::string name;
-  for (std::size_t i = 0; i < token.size(); ++i) {
+  const std::size_t plain = std::min(token.find('~'), token.size());
+  std::string name(token.substr(0, plain));
+  for (std::size_t i = plain; i < token.size(); ++i) {
     if (token[i] == '~' && i + 1 < token.size()) {
       name.push_back(token[++i] == '1' ? '/' : '~');
     } else {
