@@ -1,4 +1,4 @@
-// Field names to ids: length and three letters of a name say which known name it can be at all.
+// Field names to ids: length and two letters of a name say which known name it can be at all.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -63,13 +63,13 @@ constexpr KnownField kKnownFields[] = {
     {"x-traversal-path", FieldId::kMethodOverride},
 };
 
-constexpr std::size_t kFieldPlaces = 256;
+constexpr std::size_t kFieldPlaces = 128;
 constexpr std::size_t PlaceOf(std::string_view name) {
   const auto letter = [name](std::size_t at) {
     return static_cast<std::size_t>(static_cast<unsigned char>(name.data()[at]) | 0x20);
   };
   const std::size_t size = name.size();
-  return (size + letter(0) * 5 + letter(size / 2) * 7 + letter(size - 1) * 13) % kFieldPlaces;
+  return (size * 7 + letter(size / 2) * 2 + letter(size - 1) * 3) % kFieldPlaces;
 }
 
 // One place for each of them: two that share one do not compile.
