@@ -4,6 +4,7 @@
 
 #include "filters/call/traceparent.h"
 #include "proxy/exchange/observation.h"
+#include "proxy/exchange/request_facts.h"
 #include "proxy/lanes/write_call.h"
 
 namespace recourse {
@@ -13,7 +14,7 @@ void StartObservation(ServedRequest& request, const std::optional<CallRefusal>& 
   if (!request.observation) return;
   Observation& observation = *request.observation;
   const Head& head = request.head;
-  FillContext(request, observation.context());
+  FillContext(request, EndToEndFields(request.head), observation.context());
   if (auto trace = ParseTraceparent(head.traceparent)) {
     observation.context().trace = std::move(*trace);
   }

@@ -61,7 +61,7 @@ WriteAnswer ToAnswer(Result<Outcome> outcome) {
   return answer;
 }
 
-void FillContext(ServedRequest& request, RequestContext& context) {
+void FillContext(ServedRequest& request, Headers fields, RequestContext& context) {
   const RouteMatch& match = request.route.match;
   const std::string_view query = request.route.query;
   context.policy = request.view->policy;
@@ -79,7 +79,7 @@ void FillContext(ServedRequest& request, RequestContext& context) {
   context.path = std::string(match.path);
   context.request.method = std::string(request.head.method);
   context.request.target = match.backend->base_path + std::string(match.sent) + std::string(query);
-  context.request.headers = EndToEndFields(request.head);
+  context.request.headers = std::move(fields);
   AdoptKeyField(KeyOf(context), context.request.headers);
   context.query = ParsePairs(query.empty() ? query : query.substr(1));
   for (std::size_t i = 0; i < match.capture_count; ++i) {

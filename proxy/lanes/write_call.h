@@ -21,8 +21,9 @@ Task<Result<std::string>> ReadWholeBody(Exchange& exchange, BodyReservation& roo
 Task<Result<std::string>> ReadEndpointBody(Exchange& exchange, BodyReservation& room,
                                            std::string_view too_large);
 
-// The call of the request as its route has it, without its body. Before that is read.
-void FillContext(ServedRequest& request, RequestContext& context);
+// The call of the request as its route has it, with these fields, without its body. Before that is
+// read.
+void FillContext(ServedRequest& request, Headers fields, RequestContext& context);
 
 // What its client is told of an outcome.
 WriteAnswer ToAnswer(Result<Outcome> outcome);

@@ -5,6 +5,7 @@
 #include "filters/call/answers.h"
 #include "filters/call/call_values.h"
 #include "policy/model/override_scan.h"
+#include "proxy/exchange/request_facts.h"
 #include "proxy/lanes/answer_stream.h"
 #include "proxy/lanes/write_call.h"
 
@@ -33,7 +34,7 @@ Task<bool> WriteLane::RunRead(Exchange& exchange, BodyReservation& room, std::st
     co_return co_await Refuse(exchange, refusal->code(), refusal->detail());
   }
   RequestContext context;
-  FillContext(request, context);
+  FillContext(request, EndToEndFields(request.head), context);
   context.waits.Begin(request.services.clients, exchange.client);
   context.keeper = &room;
   context.request.body = std::move(body);
@@ -53,7 +54,7 @@ Task<bool> WriteLane::Run(Exchange& exchange) {
   }
   BodyReservation room(services, request.Payer(), exchange.client);
   RequestContext context;
-  FillContext(request, context);
+  FillContext(request, EndToEndFields(request.head), context);
   context.waits.Begin(services.clients, exchange.client);
   context.keeper = &room;
   auto body = co_await ReadWholeBody(exchange, room);

@@ -141,7 +141,7 @@ Task<bool> McpLane::Execute(Exchange& exchange, CallClient& client, BodyReservat
   ServedRequest& request = exchange.request;
   Services& services = request.services;
   RouteMatch& match = request.route.match;
-  const Headers headers = EndToEndFields(request.head);
+  Headers headers = EndToEndFields(request.head);
   ReadPost post;
   const auto look = [&] { post = ReadMcpPost(headers, body); };
   if (body.size() < limits::kLargeBodyBytes) {
@@ -176,7 +176,8 @@ Task<bool> McpLane::Execute(Exchange& exchange, CallClient& client, BodyReservat
       co_return co_await RefuseMcp(exchange, ErrorCode::kOverloaded,
                                    "too many calls are being worked on");
     }
-    McpWrite write(exchange, client, state_, room, std::move(post), std::move(body), headers);
+    McpWrite write(exchange, client, state_, room, std::move(post), std::move(body),
+                   std::move(headers));
     co_return co_await write.Run(decision.is_denied);
   }
   const CallsInFlight::Read reading(state_.calls, NameOfRead(request, session, *messages));

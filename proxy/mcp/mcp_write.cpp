@@ -17,7 +17,7 @@
 namespace recourse {
 
 McpWrite::McpWrite(Exchange& exchange, CallClient& client, McpState& state, BodyReservation& room,
-                   ReadPost post, std::string body, const Headers& headers)
+                   ReadPost post, std::string body, Headers headers)
     : exchange_(exchange),
       client_(client),
       request_(exchange.request),
@@ -28,7 +28,8 @@ McpWrite::McpWrite(Exchange& exchange, CallClient& client, McpState& state, Body
       session_(SessionOf(headers)),
       principal_(request_.Asker(headers)),
       reading_(std::move(post.reading)),
-      side_(ReadAgentSide(headers)) {
+      side_(ReadAgentSide(headers)),
+      fields_(std::move(headers)) {
   const auto facts = shared_.tools.Find(ServerKeyOf(*request_.route.match.backend),
                                         request_.caller.name(), message_.tool);
   if (facts) side_.has_output_schema = facts->has_output_schema;
@@ -83,7 +84,7 @@ bool McpWrite::MayBeCanceledElsewhere() const {
 }
 
 void McpWrite::FillCall(RequestContext& context) {
-  FillContext(request_, context);
+  FillContext(request_, std::move(fields_), context);
   const ClientLink& link = MayBeCanceledElsewhere() ? static_cast<const ClientLink&>(unheard_)
                                                     : static_cast<const ClientLink&>(client_);
   context.waits.Begin(request_.services.clients, link);

@@ -20,7 +20,7 @@ class McpWrite {
  public:
   // All outlive it. `headers` are a snapshot, as of any write.
   McpWrite(Exchange& exchange, CallClient& client, McpState& state, BodyReservation& room,
-           ReadPost post, std::string body, const Headers& headers);
+           ReadPost post, std::string body, Headers headers);
 
   Task<bool> Run(bool is_denied);
 
@@ -49,6 +49,7 @@ class McpWrite {
   const Principal principal_;
   std::shared_ptr<const CallBody> reading_;
   ClientFacts side_;
+  Headers fields_;                     // of the call, once
   std::optional<RequestState> state_;  // that the agent came back with
 };
 
