@@ -1,7 +1,8 @@
-// Evaluates CEL as an API server does for ValidatingAdmissionPolicies and matchConditions. stdin: a
-// JSON array of { variables: [{name, expression}], expressions: [...], bindings: {...} }; stdout:
-// for each of them what its expressions give, or "error: ...".
-import { readFileSync } from "node:fs";
+// Evaluates CEL as an API server does for ValidatingAdmissionPolicies and matchConditions. A line
+// of stdin is a JSON array of
+// { variables: [{name, expression}], expressions: [...], bindings: {...} };
+// the line of stdout after it: what the expressions of each of them give, or "error: ...".
+import { createInterface } from "node:readline";
 import { run } from "@bufbuild/cel";
 import { strings } from "@bufbuild/cel/ext";
 
@@ -27,4 +28,6 @@ function evaluate({ variables = [], expressions, bindings }) {
   });
 }
 
-console.log(JSON.stringify(JSON.parse(readFileSync(0, "utf8")).map(evaluate)));
+for await (const line of createInterface({ input: process.stdin, crlfDelay: Infinity })) {
+  console.log(JSON.stringify(JSON.parse(line).map(evaluate)));
+}
