@@ -1,6 +1,7 @@
 """What backends answer on read routes (4-R): broken answers are never passed on as whole ones, and
 no byte of one answer ever reaches another request."""
 
+import functools
 import gzip
 import hashlib
 
@@ -202,13 +203,17 @@ tools:
     reason: a row of a test is never undone
   plain.create: {{ match: POST shop /plain, effect: write, undo: none, reason: test }}
 """
-BOMB = gzip.compress(b'{"ok": true, "pad": "' + b"0" * (64 * MIB) + b'"}', 9)
 BLOCK = b"z" * (256 * 1024)
+
+
+@functools.cache
+def bomb():
+    return gzip.compress(b'{"ok": true, "pad": "' + b"0" * (64 * MIB) + b'"}', 9)
 
 
 def send_bomb(sock):
     head = b"HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\n"
-    sock.sendall(head + b"Content-Length: %d\r\n\r\n" % len(BOMB) + BOMB)
+    sock.sendall(head + b"Content-Length: %d\r\n\r\n" % len(bomb()) + bomb())
 
 
 def send_huge_head(sock):

@@ -154,7 +154,8 @@ def test_it_ends_by_itself_when_it_has_drained(tmp_path):
         assert '"stopped"' in running.log.read_text()
 
 
-GOOD = json.loads(template_of(render(VALUES)))
+def good():
+    return json.loads(template_of(chart_of("{}")))
 
 
 @pytest.mark.parametrize("changes,said", [
@@ -169,7 +170,7 @@ GOOD = json.loads(template_of(render(VALUES)))
 ])  # fmt: skip
 def test_a_template_that_cannot_be_used_is_refused_at_the_start(changes, said, tmp_path):
     path = tmp_path / "template.json"
-    path.write_text(json.dumps({**GOOD, **changes}))
+    path.write_text(json.dumps({**good(), **changes}))
     done = run_cli("inject", "--template", path, "--tls-cert", "x", "--tls-key", "y")
     assert done.returncode == 2 and f"--template: {path}: " in done.stderr and said in done.stderr
 
@@ -181,7 +182,7 @@ def test_what_it_cannot_start_with_is_told(tmp_path):
     assert done.returncode == 2 and f"--template: cannot open {path}" in done.stderr
     path.write_text("{")
     assert "is no JSON" in run_cli("inject", "--template", path, *tls).stderr
-    path.write_text(json.dumps(GOOD))
+    path.write_text(template_of(chart_of("{}")))
     done = run_cli("inject", "--template", path, *tls)
     assert done.returncode == 2 and "no.crt holds no readable certificate" in done.stderr
     assert run_cli("inject", "--template", path).returncode == 2

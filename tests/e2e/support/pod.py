@@ -8,6 +8,7 @@ once it listens.
 
 import contextlib
 import ctypes
+import functools
 import http.server
 import itertools
 import json
@@ -41,6 +42,7 @@ CLONE_NEWNET = 0x40000000
 PROGRAMS = {"ip": "iproute2", "nft": "nftables", "setpriv": "util-linux"}
 
 
+@functools.cache
 def why_not():
     """Why no pod can be made here; empty when one can."""
     if os.geteuid() != 0:
