@@ -8,6 +8,7 @@ import signal
 import sys
 
 import pytest
+import yaml
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
@@ -18,6 +19,9 @@ from support.double import Double  # noqa: E402
 from support.policies import standard  # noqa: E402
 from support.recourse import BINARY, PATIENCE, Recourse  # noqa: E402
 from support.walk import Walk  # noqa: E402
+
+# libyaml's loader, of which the one that is written in Python takes seven times as long.
+yaml.SafeLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 pytest_plugins = ["support.schedule", "support.figures"]
 
