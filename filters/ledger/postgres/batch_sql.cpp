@@ -18,7 +18,7 @@ constexpr PgStatement kFence{
     "fence",
     "UPDATE stream SET beat = beat + 1, place = nextval('place') << 12, at = greatest(at, now())"
     " WHERE stream = $1::bigint AND state = 1 AND head = $2::bigint AND chain = $3::bytea"
-    " RETURNING place, held"};
+    " AND beat = $4::bigint RETURNING place, held"};
 constexpr PgStatement kLockOperations{
     "lock_operations",
     "SELECT o.key, o.version FROM (SELECT *, $2::text AS grp"
@@ -43,7 +43,7 @@ constexpr PgStatement kFenceAndHead{
     "$3::bigint,"
     " chain = $4::bytea, low = $5::bigint, open = $6::bigint, at = greatest(at, now())"
     " WHERE stream = $1::bigint AND state = 1 AND head = $2::bigint AND chain = $8::bytea"
-    " AND NOT (held AND $7::boolean) RETURNING place)"
+    " AND beat = $9::bigint AND NOT (held AND $7::boolean) RETURNING place)"
     " SELECT 1 / count(*), max(place) FROM f"};
 constexpr PgStatement kHoldOperations{
     "hold_operations",
@@ -249,8 +249,11 @@ const std::vector<Of> kEventTypes = {Of::kInt, Of::kInt,  Of::kInt, Of::kText, O
 
 void QueuePgLocks(PgConnection& connection, const PgStreamEnd& own, const Versions& read) {
   connection.Queue(kBegin);
-  connection.Queue(
-      kFence, PgArguments().Int(AsInt(own.stream)).Int(AsInt(own.head)).Bytes(AsView(own.chain)));
+  connection.Queue(kFence, PgArguments()
+                               .Int(AsInt(own.stream))
+                               .Int(AsInt(own.head))
+                               .Bytes(AsView(own.chain))
+                               .Int(AsInt(own.beat)));
   connection.Queue(kLockFlows, KeysOf(read.flows, own.group));
   connection.Queue(kLockIntents, KeysOf(read.intents, own.group));
   connection.Queue(kLockOperations, KeysOf(read.operations, own.group));
@@ -286,7 +289,8 @@ void QueuePgFence(PgConnection& connection, const PgFence& fence, const PgReadAn
                                       .Int(AsInt(fence.low))
                                       .Int(AsInt(fence.open))
                                       .Bool(fence.begins)
-                                      .Bytes(AsView(fence.old.chain)));
+                                      .Bytes(AsView(fence.old.chain))
+                                      .Int(AsInt(fence.old.beat)));
   QueueFlowHolds(connection, all, fence.old.group);
   QueueHolds(connection, all.read.intents, all.intents, kHoldIntents, kNoIntents, fence.old.group);
   QueueHolds(connection, all.read.operations, all.operations, kHoldOperations, kNoOperations,

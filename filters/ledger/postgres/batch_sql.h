@@ -28,7 +28,8 @@ inline constexpr PgStatement kPgHead{
 // Of a process, whose rows are its group's.
 struct PgStreamEnd {
   std::uint64_t stream = 0, head = 0;
-  Digest chain{};  // of that row
+  std::uint64_t beat = 0;  // raised by each batch, and by who makes sure that one never happens
+  Digest chain{};          // of the last row
   std::string_view group;
 };
 // The first round: begins a transaction that holds the stream and what was read, in one order for

@@ -70,7 +70,14 @@ constexpr PgStatement kFind{
     "find_stream",
     "SELECT state, head, chain, place FROM stream WHERE stream = $1::bigint FOR UPDATE"};
 
-// Of kFind; nullopt: the stream is not listed.
+// A batch in doubt that is not there yet, as a server that hung may still have it before it, never
+// happens from then on; and one that is there has been confirmed with this.
+constexpr PgStatement kResolve{
+    "resolve",
+    "UPDATE stream SET beat = beat + 1, at = greatest(at, now()) WHERE stream = $1::bigint"
+    " RETURNING state, head, chain, place, beat"};
+
+// Of kFind and kResolve; nullopt: the stream is not listed.
 std::optional<StreamEnd> FoundEnd(const PgRows& found) {
   if (found.size() != 1) return std::nullopt;
   return StreamEndIn(found, 1, 2);
@@ -87,6 +94,17 @@ std::optional<bool> LookForEnd(PgConnection& connection, const OwnEnd& own) {
     return true;
   }
   return TellPgWentBack(connection, own) ? std::optional(false) : std::nullopt;
+}
+
+// Whoever lists the streams finds that of the process before as one to take over.
+void TidyStreams(PgConnection& connection, const PgStoreOptions& options, const Digest& identity,
+                 std::uint64_t stream) {
+  const std::uint64_t before = options.begun ? options.begun(identity, stream) : 0;
+  if (before != 0) {
+    connection.Queue(kSucceed, PgArguments().Int(AsInt(before)).Bytes(options.group));
+  }
+  connection.Queue(kEndIdle, PgArguments().Bytes(options.group));
+  (void)connection.Run();
 }
 
 void Shorten(Event& event) {
@@ -185,19 +203,10 @@ std::expected<void, std::string> PgStore::BeginStream() {
   local_.went_back_place = std::max(local_.went_back_place, done->front().Number(0, 1));
   stream_ = local_.stream = stream;
   head_ = first;
+  beat_ = 0;
   chain_ = chain;
-  TidyStreams();
+  TidyStreams(*connection_, options_, identity_, stream_);
   return {};
-}
-
-// Whoever lists the streams finds that of the process before as one to take over.
-void PgStore::TidyStreams() {
-  const std::uint64_t before = options_.begun ? options_.begun(identity_, stream_) : 0;
-  if (before != 0) {
-    connection_->Queue(kSucceed, PgArguments().Int(AsInt(before)).Bytes(options_.group));
-  }
-  connection_->Queue(kEndIdle, PgArguments().Bytes(options_.group));
-  (void)connection_->Run();
 }
 
 void PgStore::LeaveStream() {
@@ -229,8 +238,7 @@ BatchEnd PgStore::Rollback(const PgFailure& failure) {
 }
 
 std::expected<void, BatchEnd> PgStore::Lock(std::vector<PlannedRows>& plans, std::uint64_t& place) {
-  QueuePgLocks(*connection_, {stream_, UnpackRowId(head_).number, chain_, options_.group},
-               PgReadAndMadeOf(plans).read);
+  QueuePgLocks(*connection_, Own(), PgReadAndMadeOf(plans).read);
   auto locked = connection_->Run();
   if (!locked) return std::unexpected(Rollback(locked.error()));
   const auto found = TakePgLocks(*locked);
@@ -338,7 +346,7 @@ std::optional<BatchEnd> PgStore::CommitAtOnce(std::vector<PlannedRows>& plans,
   Built built;
   Encode(plans, notes, built);
   QueuePgFence(*connection_,
-               {.old = {stream_, UnpackRowId(head_).number, chain_, options_.group},
+               {.old = Own(),
                 .head = UnpackRowId(built.head).number,
                 .low = LowOf(built),
                 .open = built.left,
@@ -419,11 +427,20 @@ void PgStore::QueueWrites(const std::vector<PlannedRows>& plans, const Built& bu
   writer.Queue(*connection_);
 }
 
+PgStreamEnd PgStore::Own() const {
+  return {.stream = stream_,
+          .head = UnpackRowId(head_).number,
+          .beat = beat_,
+          .chain = chain_,
+          .group = options_.group};
+}
+
 std::uint64_t PgStore::PlaceOf(std::uint64_t written_row) const {
   return written_place_ + written_row - (head_ - written_.size());
 }
 
 void PgStore::Adopt(Built built) {
+  ++beat_;
   head_ = built.head;
   chain_ = built.chain;
   open_ = std::move(built.open);
@@ -436,7 +453,7 @@ void PgStore::Adopt(Built built) {
 
 std::optional<BatchEnd> PgStore::Resolve() {
   RC_CHECK(in_doubt_.has_value());
-  connection_->Queue(kFind, PgArguments().Int(AsInt(stream_)));
+  connection_->Queue(kResolve, PgArguments().Int(AsInt(stream_)));
   const auto answered = connection_->Run();
   if (!answered) {
     connection_.reset();
@@ -448,6 +465,7 @@ std::optional<BatchEnd> PgStore::Resolve() {
     case EndFound::kInDoubt:
       in_doubt_->place = row.Number(0, 3);
       Adopt(std::move(*in_doubt_));
+      beat_ = row.Number(0, 4);
       in_doubt_.reset();
       return BatchEnd::kDone;
     case EndFound::kWentBack:
@@ -458,6 +476,7 @@ std::optional<BatchEnd> PgStore::Resolve() {
       in_doubt_.reset();
       return BatchEnd::kFenced;
     case EndFound::kAcknowledged:
+      beat_ = row.Number(0, 4);
       in_doubt_.reset();
       break;
   }

@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "filters/ledger/postgres/batch_sql.h"
 #include "filters/ledger/postgres/changes.h"
 #include "filters/ledger/postgres/connection.h"
 #include "filters/ledger/postgres/facts.h"
@@ -102,7 +103,6 @@ class PgStore {
   };
 
   std::expected<void, std::string> BeginStream();
-  void TidyStreams();
   std::expected<void, BatchEnd> Lock(std::vector<PlannedRows>& plans, std::uint64_t& place);
   void Encode(std::vector<PlannedRows>& plans, const std::vector<NoteRow>& notes, Built& built);
   void EncodePlan(PlannedRows& planned, Built& built);
@@ -115,6 +115,7 @@ class PgStore {
   void QueueWrites(const std::vector<PlannedRows>& plans, const Built& built);
   BatchEnd Rollback(const PgFailure& failure);
   void Adopt(Built built);
+  PgStreamEnd Own() const;
 
   const PgStoreOptions options_;
   LocalFacts& local_;
@@ -123,6 +124,7 @@ class PgStore {
   std::uint64_t stream_ = 0;
   bool stream_was_ = false;  // there was one before
   std::uint64_t head_ = 0;
+  std::uint64_t beat_ = 0;
   Digest chain_{};
   Digest identity_{};
   std::map<std::uint64_t, std::uint64_t> open_;
