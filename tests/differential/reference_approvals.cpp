@@ -255,7 +255,7 @@ void ReferenceEngine::NoteOrder(const ApprovalOrder& order, const ApprovalRuling
   if (order.body && !decision.is_late) EditBody(*order.body, event);
   decision.who = order.by.name;
   decision.reason = order.reason.substr(0, limits::kFlowReasonBytesMax);
-  decision.wall_ms = WallMs();
+  decision.wall_ms = std::max(WallMs(), facts.asked_ms);
   decision.digest = facts.digest;
   facts.decisions.push_back(std::move(decision));
 }

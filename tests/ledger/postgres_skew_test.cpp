@@ -34,6 +34,9 @@ class SkewTest : public PostgresUpkeepTest {
                 executor_);
     const auto then = Await(ledger->Read(operation, executor_), executor_);
     EXPECT_TRUE(then);
+    for (const ApprovalDecision& one : then->approval->decisions) {
+      EXPECT_GE(one.wall_ms, then->approval->asked_ms);
+    }
     return then->phase;
   }
 };

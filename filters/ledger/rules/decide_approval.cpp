@@ -1,5 +1,6 @@
 #include "filters/ledger/rules/decide_approval.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "filters/ledger/ledger.h"
@@ -36,7 +37,8 @@ void NoteOrder(const ApprovalOrder& order, const ApprovalRuling& ruling, std::in
   if (order.body && !decision.is_late) EditBody(*order.body, event);
   decision.who = order.by.name;
   decision.reason = order.reason.substr(0, limits::kFlowReasonBytesMax);
-  decision.wall_ms = wall_ms;
+  // Clocks of a group differ: it was not decided before it was asked.
+  decision.wall_ms = std::max(wall_ms, facts.asked_ms);
   decision.digest = facts.digest;
   facts.decisions.push_back(std::move(decision));
 }

@@ -46,7 +46,8 @@ def check_decisions(path, rows, shown):
             yield f"I11 {path}: decided by its caller"
         in_time = instant(shown["asked"]) <= instant(one["time"]) <= instant(shown["expires"])
         if one["counts"] and not in_time:
-            yield f"I11 {path}: decided at {one['at']}, out of time"
+            yield (f"I11 {path}: decided at {one['time']}, not from {shown['asked']} to "
+                   f"{shown['expires']}")  # fmt: skip
 
 
 def check(backend, events, shown):
