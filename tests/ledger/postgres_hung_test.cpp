@@ -18,15 +18,6 @@ using Kind = Begun::Kind;
 
 class HungTest : public PostgresUpkeepTest {
  protected:
-  std::int64_t Ask(const std::string& sql) const {
-    auto connection = PgConnection::Open({.url = url_});
-    EXPECT_TRUE(connection);
-    const std::string text = "SELECT coalesce((" + sql + "), 0)::bigint";
-    (*connection)->Queue(PgStatement{"ask", text.c_str()});
-    const auto rows = (*connection)->Run();
-    EXPECT_TRUE(rows) << (rows ? "" : rows.error().text);
-    return rows ? rows->front().Int(0, 0) : 0;
-  }
   bool Waits(int sessions) const {
     return HappensSoon([&] {
       return Ask("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"

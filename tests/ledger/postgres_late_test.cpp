@@ -121,6 +121,17 @@ TEST_F(LateStepTest, WhatAsksForNobodyIsTakenBack) {
   EXPECT_EQ(Problem(), "");
 }
 
+// Who observes has it sent all the same.
+TEST_F(LateStepTest, WhatWasOnlyObservedIsNotSaidToBeUnsent) {
+  NewOperation seen = Step("seen");
+  seen.event.verdict = ObserveVerdict::kFresh;
+  ASSERT_FALSE(ToldEarly(one_->Begin(std::move(seen), executor_), "flow"));
+  EXPECT_TRUE(HappensSoon(
+      [this] { return Ask("SELECT count(*) FROM event WHERE kind = 1 AND phase = 6") == 1; }));
+  EXPECT_EQ(Ask("SELECT count(*) FROM event WHERE kind = 1 AND phase = 9"), 0) << "not sent";
+  EXPECT_EQ(Problem(), "");
+}
+
 // It writes that its key means the operation from now on, and begins nothing.
 TEST_F(LateTest, ARepeatUnderAnotherTraceForWhichNobodyWaits) {
   const auto on_trace = [](const std::string& name) {

@@ -45,6 +45,15 @@ class PostgresUpkeepTest : public testing::Test {
     const auto done = (*connection)->Execute(sql);
     EXPECT_TRUE(done) << (done ? "" : done.error().text);
   }
+  std::int64_t Ask(const std::string& sql) const {
+    auto connection = PgConnection::Open({.url = url_});
+    EXPECT_TRUE(connection);
+    const std::string text = "SELECT coalesce((" + sql + "), 0)::bigint";
+    (*connection)->Queue(PgStatement{"ask", text.c_str()});
+    const auto rows = (*connection)->Run();
+    EXPECT_TRUE(rows) << (rows ? "" : rows.error().text);
+    return rows ? rows->front().Int(0, 0) : 0;
+  }
   static std::string Is(std::uint64_t row) {
     const RowId id = UnpackRowId(row);
     return " WHERE stream = " + std::to_string(id.stream) +

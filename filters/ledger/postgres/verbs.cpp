@@ -85,6 +85,10 @@ std::optional<Transition> PgBegin::Withdrawal() const {
   const Event& event = FirstEvent(planned_->plan);
   auto withdrawal =
       Transition::Unsent(event, "the ledger's database did not answer in time; nothing was sent");
+  if (event.verdict != ObserveVerdict::kNone) {  // what is observed is sent all the same
+    withdrawal.to = Phase::kUncertain;
+    withdrawal.detail = "the ledger's database did not answer in time";
+  }
   if (event.phase == Phase::kDispatching) return withdrawal;
   if (event.phase != Phase::kClaimed) return std::nullopt;
   // Nobody has said no, so that the repeat asks.
