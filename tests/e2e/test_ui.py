@@ -81,6 +81,17 @@ def test_a_session_outlives_a_reload_and_ends_with_logging_out(desk, browser):
     browser.wait("#token")
 
 
+def test_a_page_that_nobody_uses_asks_nothing_by_itself(desk, browser):
+    """Else its session would never end."""
+    desk.log_in()
+    is_present = "import('/ui/keys.js').then((page) => page.isPresent())"
+    assert browser.eval(is_present) is True
+    browser.eval("window.timeOf = Date.now; Date.now = () => window.timeOf() + 60_500; 0")
+    assert browser.eval(is_present) is False
+    browser.press("Shift")
+    assert browser.eval(is_present) is True
+
+
 def test_without_an_answer_the_page_says_so(browser, double, tmp_path):
     with Recourse(tmp_path, flows.policy(double)) as recourse:
         desk = Desk(browser, recourse).log_in()

@@ -5,7 +5,7 @@ import { ApiError, can, chooseLedger, chosenLedger, currentSession, get, ledgers
 import { h, icon, replace, tell } from "/ui/dom.js";
 import { dateText, short } from "/ui/format.js";
 import { pieces } from "/ui/text.js";
-import { showShortcuts, shortcut } from "/ui/keys.js";
+import { isPresent, showShortcuts, shortcut } from "/ui/keys.js";
 import { awayBox, ledgerChoice, refusalBox } from "/ui/ledgers.js";
 import { loginPage } from "/ui/login.js";
 import { problemBox } from "/ui/parts.js";
@@ -137,7 +137,7 @@ function buildShell(session) {
           h("button", { type: "button", class: "plain", title: "Log out",
             "aria-label": "Log out", onclick: () => logOut().catch(() => {}) }, icon("leave"))))),
     main);
-  const asking = setInterval(() => document.hidden || countSoon(), COUNT_EVERY);
+  const asking = setInterval(() => can("read") && isPresent() && countSoon(), COUNT_EVERY);
   return { element, main, notes: [away, refusal], showLedger,
     close: () => { clearInterval(asking); close(); endAway(); } };
 }

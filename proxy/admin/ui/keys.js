@@ -1,4 +1,4 @@
-// Keyboard shortcuts, and the dialog that lists them.
+// Keyboard shortcuts, the dialog that lists them, and whether somebody is there.
 
 import { h } from "/ui/dom.js";
 import { openDialog, isDialogOpen } from "/ui/dialog.js";
@@ -11,6 +11,16 @@ let timer = 0;
 export function shortcut(keys, text, action) {
   shortcuts.set(keys, { text, action });
   return () => shortcuts.delete(keys);
+}
+
+const PRESENT = 60000;
+let lastUsed = Date.now();
+for (const kind of ["keydown", "pointermove", "pointerdown"]) {
+  document.addEventListener(kind, () => { lastUsed = Date.now(); }, { passive: true });
+}
+// Within the last minute. What asks by itself asks then alone: a session that nobody uses ends.
+export function isPresent(now = Date.now()) {
+  return !document.hidden && now - lastUsed < PRESENT;
 }
 
 function isTyping(target) {
