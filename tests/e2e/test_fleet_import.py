@@ -1,6 +1,5 @@
 """An embedded ledger goes on in a database with all that it knew, once, however it gets there."""
 
-import contextlib
 import json
 import shutil
 import subprocess
@@ -10,7 +9,7 @@ import pytest
 
 from support import rawhttp
 from support.approvals import Staffed
-from support.postgres import PROGRAMS, Postgres, as_another_user, name_of
+from support.postgres import Postgres
 from support.recourse import BINARY, NotReady, environment, run_cli
 from support.waiting import wait_until
 from test_fleet import Pods, cut_off, write
@@ -39,29 +38,14 @@ def bring(volume, url, code=0):
     return done.stdout if code == 0 else done.stderr
 
 
-LOCKS = ("SELECT count(*) > 0 FROM pg_locks l JOIN pg_class c ON c.oid = l.relation"
-         " WHERE c.relname = '{}' AND l.mode {} AND l.granted = {}")
-
-
-@contextlib.contextmanager
-def locked(postgres, url, table):
-    """A table of the database that nobody can write."""
-    command = [str(PROGRAMS / "psql"), "-h", postgres.folder, "-U", "recourse", "-d",
-               name_of(url), "-Xq"]
-    with subprocess.Popen(as_another_user(command), cwd="/", stdin=subprocess.PIPE,
-                          stdout=subprocess.DEVNULL, text=True) as holder:
-        holder.stdin.write(f"BEGIN; LOCK TABLE {table} IN EXCLUSIVE MODE;\n")
-        holder.stdin.flush()
-        held = LOCKS.format(table, "= 'ExclusiveLock'", "true")
-        wait_until(lambda: postgres.sql(url, held) == "t\n", postgres.said)
-        yield
-        holder.stdin.close()
+WAITS = ("SELECT count(*) > 0 FROM pg_locks l JOIN pg_class c ON c.oid = l.relation"
+         " WHERE c.relname = '{}' AND NOT l.granted")
 
 
 def kill_import(postgres, volume, url, table):
     """kill -9 of an import that waits for that table."""
-    waits = LOCKS.format(table, "<> 'ExclusiveLock'", "false")
-    with locked(postgres, url, table):
+    waits = WAITS.format(table)
+    with postgres.holding(url, f"LOCK TABLE {table} IN EXCLUSIVE MODE"):
         running = subprocess.Popen([BINARY, *arguments(volume, url)], env=environment(),
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         wait_until(lambda: postgres.sql(url, waits) == "t\n",

@@ -1,14 +1,12 @@
 """Words that were on their way to a slow database when whoever had said them was told that nobody
 knows: once they hold, they are acted upon as any other."""
 
-import contextlib
-import subprocess
 import threading
 
 import pytest
 
 from support import rawhttp
-from support.postgres import PROGRAMS, Postgres, as_another_user, name_of
+from support.postgres import Postgres
 from support.waiting import wait_until
 from test_fleet import Pods, write
 from test_fleet_away import AWAY
@@ -30,18 +28,9 @@ def pods(double, postgres, tmp_path_factory):
         wait_until(lambda: running.a.verify()["ok"])
 
 
-@contextlib.contextmanager
 def held(postgres, url, rows):
-    """Rows that nobody else can change meanwhile, as another session does."""
-    command = [str(PROGRAMS / "psql"), "-h", postgres.folder, "-U", "recourse", "-d",
-               name_of(url), "-XAtq"]
-    with subprocess.Popen(as_another_user(command), cwd="/", stdin=subprocess.PIPE,
-                          stdout=subprocess.PIPE, text=True) as session:
-        session.stdin.write(f"BEGIN; SELECT 'held' FROM {rows} FOR UPDATE;\n")
-        session.stdin.flush()
-        assert session.stdout.readline() == "held\n"
-        yield
-        session.stdin.close()
+    """Rows that nobody else can change meanwhile."""
+    return postgres.holding(url, f"SELECT FROM {rows} FOR UPDATE")
 
 
 def row_of(operation):

@@ -33,6 +33,22 @@ inline NewOperation Asking(std::string_view key, std::string_view trace = "trace
   return call;
 }
 
+// By one of the team, as it is there now.
+inline Result<ApprovalOutcome> ApproveAt(Ledger& ledger, std::uint64_t operation, std::string who,
+                                         PumpedExecutor& executor) {
+  const auto now = Await(ledger.Read(operation, executor), executor);
+  EXPECT_TRUE(now);
+  return Await(ledger.Decide({.kind = ApprovalOrder::Kind::kApprove,
+                              .operation = operation,
+                              .by = {std::move(who), {"team"}},
+                              .digest = now->approval->digest,
+                              .policy = kPolicy,
+                              .reason = "seen",
+                              .body = {}},
+                             executor),
+               executor);
+}
+
 class ApprovalLedgerTest : public testing::TestWithParam<Store> {
  protected:
   void SetUp() override { Open(); }

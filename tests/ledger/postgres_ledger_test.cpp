@@ -144,26 +144,13 @@ TEST_F(PostgresLedgerTest, AWordThatComesTooLateLeavesACallToWhoSendsIt) {
   const Begun asked = Begin(*one_, Asking("k"));
   ASSERT_EQ(asked.kind, Kind::kHeld);
   const std::uint64_t operation = asked.event.operation;
-  const auto approve = [&](Ledger& ledger, std::string who) {
-    const auto now = Await(ledger.Read(operation, executor_), executor_);
-    EXPECT_TRUE(now);
-    return Await(ledger.Decide({.kind = ApprovalOrder::Kind::kApprove,
-                                .operation = operation,
-                                .by = {std::move(who), {"team"}},
-                                .digest = now->approval->digest,
-                                .policy = kPolicy,
-                                .reason = "seen",
-                                .body = {}},
-                               executor_),
-                 executor_);
-  };
-  ASSERT_TRUE(approve(*one_, "ann"));
+  ASSERT_TRUE(ApproveAt(*one_, operation, "ann", executor_));
   NewOperation use = Call("ignored");
   use.approved = operation;
   use.policy_in_force = kPolicy;
   const Event sent = Dispatch(*one_, std::move(use));
   const std::string sender = std::to_string(UnpackRowId(sent.id).stream);
-  ASSERT_TRUE(approve(*other_, "bob"));
+  ASSERT_TRUE(ApproveAt(*other_, operation, "bob", executor_));
   EXPECT_EQ(Count("count(*) FROM event WHERE phase = 5 AND key IS NOT NULL"), 2);
   EXPECT_EQ(Count("count(*) FROM operation WHERE sender = " + sender), 1);
   EXPECT_EQ(Count("sum(open)::bigint FROM stream"), 1);

@@ -21,17 +21,7 @@ class SkewTest : public PostgresUpkeepTest {
     const auto asked = TryBegin(*one_, Asking("k"));
     EXPECT_TRUE(asked && asked->kind == Begun::Kind::kHeld);
     const std::uint64_t operation = asked->event.operation;
-    const auto now = Await(ledger->Read(operation, executor_), executor_);
-    EXPECT_TRUE(now);
-    (void)Await(ledger->Decide({.kind = ApprovalOrder::Kind::kApprove,
-                                .operation = operation,
-                                .by = {"ann", {"team"}},
-                                .digest = now->approval->digest,
-                                .policy = kPolicy,
-                                .reason = "seen",
-                                .body = {}},
-                               executor_),
-                executor_);
+    (void)ApproveAt(*ledger, operation, "ann", executor_);
     const auto then = Await(ledger->Read(operation, executor_), executor_);
     EXPECT_TRUE(then);
     for (const ApprovalDecision& one : then->approval->decisions) {

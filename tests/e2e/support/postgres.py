@@ -154,6 +154,19 @@ class Postgres:
             file.flush()
             return self.psql(database, "-f", file.name)
 
+    @contextlib.contextmanager
+    def holding(self, database, statement):
+        """Another session is in a transaction that has done that."""
+        command = [str(PROGRAMS / "psql"), "-h", self.folder, "-U", "recourse", "-d",
+                   name_of(database), "-XAtq"]  # fmt: skip
+        with subprocess.Popen(as_another_user(command), cwd="/", stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, text=True) as session:  # fmt: skip
+            session.stdin.write(f"BEGIN; {statement};\n\\echo done\n")
+            session.stdin.flush()
+            assert "done\n" in iter(session.stdout.readline, ""), statement
+            yield
+            session.stdin.close()
+
     def psql(self, database, *arguments):
         name = name_of(database)
         return self.run("psql", "-h", self.folder, "-U", "recourse", "-d", name, "-XAtq",
