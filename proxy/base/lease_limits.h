@@ -39,6 +39,10 @@ inline constexpr std::chrono::milliseconds kClientsToldMax{12'000};
 // How often a process that has something to do measures the database's clock, and from which
 // difference on people are told of it.
 inline constexpr std::chrono::milliseconds kClockMeasuredEvery{5'000}, kClockJumpTold{5'000};
+// So long nothing begins at most, so that a process that is never quiet can leave its stream; and
+// in which share of its time.
+inline constexpr std::chrono::milliseconds kBeginsPausedMax{1'000};
+inline constexpr int kBeginsPausedShare = 50;
 // Pauses between attempts to reach the database again, each drawn from none to the bound.
 inline constexpr std::chrono::milliseconds kReconnectPauseFirst{50}, kReconnectPauseMax{2'000};
 

@@ -196,11 +196,21 @@ class Patroni(Database):
                 return {one["name"]: one for one in json.loads(text)["members"]}
         return {}
 
+    def followers(self):
+        """Those that stream from who leads; None: nobody leads."""
+        for node in NODES:
+            status, text = self.ask(node, "GET", "/leader")
+            if status == 200:
+                streams = json.loads(text).get("replication", [])
+                return {one["application_name"] for one in streams if one["state"] == "streaming"}
+        return None
+
     def is_whole(self):
         """A leader, a synchronous standby that follows, and nobody left behind."""
         roles = self.roles().values()
         kinds = [one["role"] for one in roles if one["state"] in ("running", "streaming")]
-        return len(kinds) == 3 and "leader" in kinds and "sync_standby" in kinds
+        is_said = len(kinds) == 3 and "leader" in kinds and "sync_standby" in kinds
+        return is_said and len(self.followers() or ()) == 2
 
     def await_back(self):
         try:
@@ -212,11 +222,13 @@ class Patroni(Database):
 
     def mend(self):
         """What somebody on call does: a replica that cannot follow is copied anew, as one may be
-        that was ahead of the standby that leads now; else the agents are started anew, and where
-        all follow the leader, it is let name who confirms its commits."""
-        roles = self.roles()
+        that was ahead of the standby that leads now, or that was promoted as that one was: Patroni
+        3.0 does not rewind two histories of one number. Else the agents are started anew, and
+        where all follow the leader, it is let name who confirms its commits."""
+        roles, followers = self.roles(), self.followers()
         cannot = [node for node in NODES
-                  if roles.get(f"n{node}", {}).get("state") == "start failed"]  # fmt: skip
+                  if roles.get(f"n{node}", {}).get("role", "leader") != "leader"
+                  and followers is not None and f"n{node}" not in followers]  # fmt: skip
         if cannot:
             print(f"    not whole for {STUCK_S:g} s, copied anew: {cannot}", flush=True)
             for node in cannot:

@@ -6,8 +6,10 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 
+#include "proxy/base/limits.h"
 #include "tests/ledger/postgres_upkeep_fixture.h"
 
 namespace recourse::postgres_renewal_test {
@@ -103,6 +105,33 @@ TEST_F(RenewalTest, NothingIsLeftWhileACallIsOnItsWay) {
   EXPECT_EQ(Record(*one_, Success(sent, "answer")).phase, Phase::kSucceeded);
   StreamAfter(first);
   EXPECT_EQ(TryBegin(*other_, Call("sent"))->kind, Kind::kReplay);
+  EXPECT_EQ(Problem(), "");
+}
+
+// What comes meanwhile waits for a moment.
+TEST_F(RenewalTest, WhoeverIsNeverQuietLeavesItToo) {
+  const std::uint64_t first = StreamOf(*one_);
+  Unknown("open");
+  Age(2 * kRule.retention.count());
+  Turn();
+  Event sent = Dispatch(*one_, Call("first"));
+  // It looks every two seconds.
+  one_->SetRule(
+      {.retention = kRule.retention, .tombstones = Millis(2'000) * limits::kAgeMarksPerRetention});
+  const MonoTime end = clock_.Now() + std::chrono::minutes(1);
+  int calls = 0;
+  while (StreamOf(*one_) == first && clock_.Now() < end) {
+    Started<Result<Begun>> next(one_->Begin(Call("call" + std::to_string(++calls)), executor_));
+    const MonoTime late = clock_.Now() + Millis(10);
+    while (!executor_.has_jobs() && clock_.Now() < late) std::this_thread::yield();
+    EXPECT_EQ(Record(*one_, Success(sent, "answer")).phase, Phase::kSucceeded);
+    auto begun = next.Get(executor_);
+    ASSERT_TRUE(begun && begun->commit && Await(begun->commit->Durable(), executor_));
+    sent = std::move(begun->event);
+  }
+  EXPECT_NE(StreamOf(*one_), first) << calls << " calls";
+  EXPECT_EQ(Record(*one_, Success(sent, "answer")).phase, Phase::kSucceeded);
+  EXPECT_EQ(TryBegin(*other_, Call("first"))->kind, Kind::kReplay);
   EXPECT_EQ(Problem(), "");
 }
 

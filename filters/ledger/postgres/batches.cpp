@@ -16,6 +16,8 @@ constexpr int kPgLossesMax = 16;   // of one verb
 // How soon what was refused is written again: at once so often, and then with pauses that double.
 constexpr int kPgRefusedAtOnce = 3, kPgRefusedDoublings = 6;
 constexpr Millis kPgRefusedFirst{20};
+// Whether what begins need not wait any longer.
+constexpr Millis kPgPauseLook{10};
 
 Error PgRefused() {
   return Error(ErrorCode::kLedgerUnavailable,
@@ -94,12 +96,19 @@ Millis PgBatches::DueIn() const {
   return soonest;
 }
 
-std::int64_t PgBatches::OldestMs() const {
+bool PgBatches::only_begins() const {
+  return notes_.empty() &&
+         std::ranges::all_of(verbs_, [](const auto& verb) { return verb->begins(); });
+}
+
+void PgBatches::Describe(LedgerStats& stats) const {
+  stats.operations = operations_;
+  stats.commits = commits_;
   std::int64_t oldest = 0;
   for (const auto& [operation, own] : own_) {
     oldest = oldest == 0 ? own.operation.wall_ms : std::min(oldest, own.operation.wall_ms);
   }
-  return oldest;
+  stats.oldest_pending_ms = oldest;
 }
 
 // A call that begins is new most of the time, so that it is taken to be.
@@ -155,6 +164,10 @@ void PgBatches::GatherRound(Wishes& wishes) {
     PgVerb& verb = *verbs_[i];
     if (settled_.contains(&verb) || verb.due > local_.clock.Now()) continue;
     if (verb.is_abandoned) continue;
+    if (verb.begins() && lease_.pauses_begins()) {
+      verb.due = local_.clock.Now() + kPgPauseLook;
+      continue;
+    }
     // A batch that takes longer than an answer may would be sent again for ever.
     if (bytes_ >= limits::kCommitBatchBytesMax) break;
     if (next_row_ - store_.next_row() >= limits::kCommitBatchMax) break;

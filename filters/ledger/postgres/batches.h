@@ -28,6 +28,7 @@ class PgBatches {
   void Add(std::shared_ptr<PgNoteWait> note) { notes_.Add(std::move(note)); }
   // When there is something to commit; max: once something is added.
   Millis DueIn() const;
+  bool only_begins() const;  // is what waits for a commit
   // Commits one batch of what is there; with `may_be_empty` also one without rows, which shows
   // that this process lives. False: the database is away.
   bool Commit(bool may_be_empty = false);
@@ -47,9 +48,8 @@ class PgBatches {
   void set_observer(std::function<void(double, std::size_t)> observer) {
     observer_ = std::move(observer);
   }
-  std::uint64_t commits() const { return commits_; }
-  std::uint64_t operations() const { return operations_; }  // that this process has begun
-  std::int64_t OldestMs() const;                            // of what it sends; 0: nothing
+  // What this process has begun and sends, and the commits of that.
+  void Describe(LedgerStats& stats) const;
   // Operations that the batches since the last call were about.
   std::set<std::uint64_t> TakeChanged() { return std::exchange(changed_, {}); }
 

@@ -195,8 +195,7 @@ void PgLane::Serve() {
     return;
   }
   if (!lists_.Serve(batches_.TakeChanged())) return;
-  const bool is_idle = batches_.DueIn() == Millis::max() && !is_taking_;
-  if (!is_idle || !lease_.HandsOverHeldRows()) return;
+  if (!lease_.HandsOverHeldRows(batches_.only_begins() && !is_taking_)) return;
   batches_.LeaveStream();
   (void)IsReady();
 }
@@ -362,9 +361,7 @@ void PgLane::Publish() {
   stats_.epoch = 1;
   stats_.running = local_.open;
   stats_.restored = local_.is_restored;
-  stats_.operations = batches_.operations();
-  stats_.oldest_pending_ms = batches_.OldestMs();
-  stats_.commits = batches_.commits();
+  batches_.Describe(stats_);
   stats_.quota_refusals = local_.quota_refusals;
 }
 

@@ -1,5 +1,6 @@
 #include "filters/ledger/postgres/stream_lease.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <set>
@@ -128,14 +129,21 @@ bool PgStreamLease::HoldsOldRows() {
   return held && held->front().size() > 0;
 }
 
-bool PgStreamLease::HandsOverHeldRows() {
+bool PgStreamLease::HandsOverHeldRows(bool is_idle) {
   const MonoTime now = local_.clock.Now();
-  if (too_old_.load() == Millis(0) || now - looked_ < looks_every_.load()) return false;
+  if (too_old_.load() == Millis(0) || local_.is_restored) return false;
+  const Millis every = looks_every_.load();
+  if (now - looked_ >= every) {
+    looked_ = now;
+    is_leaving_ = HoldsOldRows();
+    const Millis pause = std::min(limits::kBeginsPausedMax, every / limits::kBeginsPausedShare);
+    if (is_leaving_) pause_ends_ = now + pause;
+  }
   // What it sends, and whose clients wait; and what it is taking over.
   const bool is_busy = !store_.open().empty() || !local_.clients.empty() || local_.is_taking;
-  if (is_busy || local_.is_restored) return false;
-  looked_ = now;
-  if (!HoldsOldRows()) return false;
+  if (!is_leaving_ || !is_idle || is_busy) return false;
+  is_leaving_ = false;
+  pause_ends_ = MonoTime();
   Log(LogLevel::kInfo, "old rows are held by what is open; this process goes on under a new stream",
       {{"stream", std::to_string(stream_)}});
   HandOver();

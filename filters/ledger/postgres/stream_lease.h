@@ -46,8 +46,11 @@ class PgStreamLease {
   }
   // Retention removes a stream's rows from its front, so that what is open for long holds all that
   // its process writes behind it. True: this one is such, nothing that is on its way stands under
-  // its number, and it is handed over: another one is to be begun.
-  bool HandsOverHeldRows();
+  // its number, and it is handed over: another one is to be begun. `is_idle`: only what begins
+  // waits for the lane.
+  bool HandsOverHeldRows(bool is_idle);
+  // A stream is to be left as soon as what is on its way has ended.
+  bool pauses_begins() const { return local_.clock.Now() < pause_ends_; }
   // Nobody has to wait until this process is taken for dead.
   void HandOver();
 
@@ -65,7 +68,9 @@ class PgStreamLease {
 
   LocalFacts& local_;
   PgStore& store_;
-  MonoTime looked_{};                                                // for old rows
+  MonoTime looked_{};        // for old rows
+  bool is_leaving_ = false;  // it holds some
+  MonoTime pause_ends_{};
   std::atomic<Millis> too_old_{Millis(0)}, looks_every_{Millis(0)};  // 0: nothing ever is
   std::uint64_t stream_ = 0;                                         // that it is of
   std::shared_ptr<Guard> guard_;
