@@ -311,7 +311,10 @@ int WatchApprovals(const ApiClient& client, std::ostream& out, std::ostream& err
     for (const auto& [id, state] : known) {
       if (now.contains(id)) continue;
       const auto one = Call(client, "GET", admin_paths::FillPlace(admin_paths::kApproval, id));
-      if (!one) continue;
+      if (!one) {  // its ledger may be away
+        now.emplace(id, state);
+        continue;
+      }
       const auto approval = ParseJson(*one);
       if (!approval) continue;
       if (client.json) {

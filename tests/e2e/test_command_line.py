@@ -15,9 +15,9 @@ import time
 import pytest
 
 from support import rawhttp
-from support.approvals import Staffed, token_of
+from support.approvals import Staffed, Watch, token_of
 from support.policies import standard
-from support.recourse import BINARY, ROOT, WAIT_MAX, Recourse, environment, run_cli
+from support.recourse import BINARY, ROOT, WAIT_MAX, Recourse, run_cli
 from support.waiting import wait_until
 
 # What CLI11 says by itself.
@@ -435,42 +435,6 @@ MAIL = """\
     undo: none
     approval: { by: [ finance ], expires: 10m, hold: 0s }
 """
-
-
-class Watch:
-    """A `recourse approvals watch` that runs; its lines as they come."""
-
-    def __init__(self, running, *arguments):
-        path = running.directory / "watcher"
-        path.write_text(token_of("ann") + "\n")
-        path.chmod(0o600)
-        self.process = subprocess.Popen(
-            [BINARY, "approvals", "watch", "--admin", f"127.0.0.1:{running.ports['admin']}",
-             "--admin-token-file", str(path), *arguments],
-            env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
-        self.text = b""
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exc):
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.communicate()
-
-    def await_line(self, *words):
-        """The first line that has all of them."""
-        deadline = time.monotonic() + WAIT_MAX
-        while True:
-            for line in self.text.decode().splitlines():
-                if all(word in line for word in words):
-                    return line
-            assert time.monotonic() < deadline, self.text
-            if select.select([self.process.stdout], [], [], 0.1)[0]:
-                more = os.read(self.process.stdout.fileno(), 65536)
-                assert more, self.process.communicate()
-                self.text += more
 
 
 def test_approvals_watch_tells_what_begins_to_wait_and_what_becomes_of_it(double, token, tmp_path):

@@ -12,7 +12,7 @@ import types
 
 import pytest
 
-from support.approvals import token_of
+from support.approvals import Watch, token_of
 from support.desk import LIST, Approver
 from support.openapi import Described
 from support.postgres import Postgres
@@ -185,6 +185,26 @@ def test_who_may_what_each_ledger_says_for_itself(console, ledgers, token):
         assert console.ask("GET", target)[0] == 400
         assert console.ask("GET", f"{target}?ledger=eu")[0] == 200
     assert ledgers[EU].ask("GET", "/ledger?ledger=eu")[0] == 400, "a pod is no console"
+
+
+def test_what_waits_is_told_once_though_its_ledger_was_away(console, ledgers, servers, token):
+    waits = f"{US}:{asked(ledgers[US], token)}"
+    with Watch(console, "--json") as watch:
+        watch.await_line(waits, '"waiting"')
+        servers[US].stop()
+        try:
+            wait_until(lambda: console.states() == {EU: "up", US: "away"}, console.states)
+            asked(ledgers[EU], f"{token}-meanwhile")
+            watch.await_line(f"{token}-meanwhile")  # it has looked
+        finally:
+            servers[US].start()
+        wait_until(lambda: console.states() == {EU: "up", US: "up"}, console.states)
+        asked(ledgers[US], f"{token}-after")
+        watch.await_line(f"{token}-after")
+        told = [line for line in watch.text.decode().splitlines() if waits in line]
+        assert len(told) == 1, told
+        assert console.ask("POST", f"/approvals/{waits}/reject", "ann", {"reason": "no"})[0] == 200
+        watch.await_line(waits, '"rejected"')
 
 
 def test_a_ledger_that_is_away_hides_no_other_and_comes_back(console, ledgers, servers, token):

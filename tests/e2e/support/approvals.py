@@ -2,8 +2,12 @@
 
 import hashlib
 import json
+import os
+import select
+import subprocess
+import time
 
-from .recourse import Recourse, run_cli
+from .recourse import BINARY, WAIT_MAX, Recourse, environment, run_cli
 from .waiting import wait_until
 
 # Name: groups. `reader` may look and not decide; `local` is what agents without certificates are.
@@ -86,3 +90,39 @@ class Staffed(Recourse):
             "--admin", f"127.0.0.1:{self.ports['admin']}",
             "--admin-token-file", path,
         )  # fmt: skip
+
+
+class Watch:
+    """A `recourse approvals watch` that runs; its lines as they come."""
+
+    def __init__(self, running, *arguments):
+        path = running.directory / "watcher"
+        path.write_text(token_of("ann") + "\n")
+        path.chmod(0o600)
+        self.process = subprocess.Popen(
+            [BINARY, "approvals", "watch", "--admin", f"127.0.0.1:{running.ports['admin']}",
+             "--admin-token-file", str(path), *arguments],
+            env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        self.text = b""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+    def await_line(self, *words):
+        """The first line that has all of them."""
+        deadline = time.monotonic() + WAIT_MAX
+        while True:
+            for line in self.text.decode().splitlines():
+                if all(word in line for word in words):
+                    return line
+            assert time.monotonic() < deadline, self.text
+            if select.select([self.process.stdout], [], [], 0.1)[0]:
+                more = os.read(self.process.stdout.fileno(), 65536)
+                assert more, self.process.communicate()
+                self.text += more
