@@ -203,13 +203,23 @@ bool AsksForPayment(const Answer& answer) {
   return body && body->Find("x402Version") != nullptr;
 }
 
+// Whether the policy says of this status itself that it is a refusal. A range names none: whoever
+// writes `>= 400` hardly means a 504.
+bool IsNamedFailure(const Tool& tool, const CallValues& values) {
+  return std::ranges::any_of(tool.failed_when, [&](const Condition& condition) {
+    return condition.left.source == Selector::Source::kAnswerStatus &&
+           condition.op == Condition::Op::kEqual && Evaluate(condition, values) == true;
+  });
+}
+
 // What the answer proves, of which its status is not everything.
 StatusProof ProofIn(const Tool& tool, const Answer& answer, const CallValues& values) {
   const StatusProof proof = ProofOf(answer.response.status);
   const bool is_refused = (answer.response.status == 402 && !AsksForPayment(answer)) ||
                           AnyHolds(tool.failed_when, values);
-  const bool has_no_effect =
-      proof != StatusProof::kNone || tool.not_executed.Contains(answer.response.status);
+  const bool has_no_effect = proof != StatusProof::kNone ||
+                             tool.not_executed.Contains(answer.response.status) ||
+                             IsNamedFailure(tool, values);
   return has_no_effect && is_refused && !IsFailure(proof) ? StatusProof::kRejectedNow : proof;
 }
 

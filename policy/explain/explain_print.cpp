@@ -191,9 +191,13 @@ void DescribeFlow(const Policy& policy, const Tool& tool, DescribedLines& lines)
     line("flow", text);
   }
   if (tool.breaks_flow != BreaksFlow::kNever) {
-    line("breaks_flow", tool.breaks_flow == BreaksFlow::kOnFailure
-                            ? "on_failure: its failure has the flow undone"
-                            : "on_unknown: its failure or unknown outcome has the flow undone");
+    std::string text = tool.breaks_flow == BreaksFlow::kOnFailure
+                           ? "on_failure: its failure has the flow undone"
+                           : "on_unknown: its failure or unknown outcome has the flow undone";
+    if (!tool.not_executed.empty()) {
+      text += "; " + tool.not_executed.ToString() + " (not_executed) waits for a repeat";
+    }
+    line("breaks_flow", std::move(text));
   }
   if (!tool.declared.empty()) {
     line("declared", "taken over from what its server declared, " + tool.declared.substr(0, 15) +

@@ -197,9 +197,8 @@ Result<FlowState> ReferenceEngine::MoveFlow(FlowMove& move) {
 
 // A flow that is over comes back as its operations are now.
 Result<FlowState> ReferenceEngine::Reopen(FlowState state) {
-  if (flows_.Find(state.caller, state.id) != nullptr ||
-      flows_.FencedBy(state.caller, state.id) != 0) {
-    return std::unexpected(Internal("another flow of that name is not over"));
+  if (flows_.Find(state.caller, state.id) != nullptr) {
+    return std::unexpected(Internal("another flow of that trace is not over"));
   }
   // What had no effect in this flow may have been made again in another one.
   const auto is_gone = [](const FlowStep& step) { return !MayHaveEffect(step.phase); };

@@ -51,5 +51,17 @@ TEST(RefusalTest, FailedWhenMakesARefusalOfWhatHadNoEffect) {
   EXPECT_EQ(judged(500).phase, Phase::kUncertain) << "its status proves nothing";
 }
 
+TEST(RefusalTest, FailedWhenOfAStatusMakesARefusalOfIt) {
+  const auto phase = [](const char* condition, int status) {
+    Tool tool;
+    tool.failed_when = {*ParseCondition(condition)};
+    return Judge(tool, AnswerOf(status, "{}")).phase;
+  };
+  EXPECT_EQ(phase("answer.status == 409", 409), Phase::kRejected);
+  EXPECT_EQ(phase("answer.status == 409", 500), Phase::kUncertain);
+  EXPECT_EQ(phase("answer.status == 409", 412), Phase::kNotSent);
+  EXPECT_EQ(phase("answer.status >= 400", 504), Phase::kUncertain) << "it names no status";
+}
+
 }  // namespace
 }  // namespace recourse::refusal_test

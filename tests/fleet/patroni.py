@@ -22,8 +22,8 @@ from support.waiting import InVain, lasts, wait_until
 NODES = (0, 1, 2)
 # Until a leader that is silent is replaced: by Patroni's own word.
 TTL = 20
-# Then somebody on call would start Patroni anew.
-STUCK_S = 90.0
+# Then somebody on call would mend it; one fault may leave more than one thing to mend.
+STUCK_S, MENDS_MAX = 90.0, 3
 CONFIG = """\
 scope: recourse
 name: n{node}
@@ -213,11 +213,13 @@ class Patroni(Database):
         return is_said and len(self.followers() or ()) == 2
 
     def await_back(self):
-        try:
-            wait_until(self.is_whole, seconds=STUCK_S)
-        except InVain:
-            self.mend()
-            wait_until(self.is_whole, lambda: f"the cluster is not whole: {self.roles()}", BACK_MAX)
+        for _ in range(MENDS_MAX):
+            try:
+                wait_until(self.is_whole, seconds=STUCK_S)
+                break
+            except InVain:
+                self.mend()
+        wait_until(self.is_whole, lambda: f"the cluster is not whole: {self.roles()}", BACK_MAX)
         super().await_back()
 
     def mend(self):

@@ -3,126 +3,18 @@
 
 #include <gtest/gtest.h>
 
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "filters/ledger/ledger.h"
-#include "filters/ledger/lmdb/lmdb_ledger.h"
-#include "filters/ledger/memory/make_memory_ledger.h"
 #include "proxy/base/limits.h"
-#include "tests/ledger/ledger_test_support.h"
-#include "tests/ledger/postgres_server.h"
+#include "tests/ledger/flow_fixture.h"
 
 namespace recourse::flow_test {
 namespace {
 
 using Kind = Begun::Kind;
-
-// How the ledger starts again: as it stopped, with the index lost, or not at all.
-enum class Store : std::uint8_t { kMemory, kLmdb, kLmdbWithoutIndex, kPostgres };
-
-const char* NameOf(Store store) {
-  constexpr const char* kNames[] = {"Memory", "Lmdb", "LmdbWithoutIndex", "Postgres"};
-  return kNames[static_cast<std::size_t>(store)];
-}
-
-class FlowTest : public testing::TestWithParam<Store> {
- protected:
-  FlowTest() : directory_(FastParent()) { Open(); }
-
-  void Open() {
-    if (GetParam() == Store::kMemory) {
-      ledger_ = MakeMemoryLedger(clock_);
-      return;
-    }
-    if (GetParam() == Store::kPostgres) {
-      if (url_.empty()) url_ = FreshPostgresLedger();
-      ledger_ = OpenTestPostgres(url_, clock_);
-      return;
-    }
-    auto opened = OpenLmdbLedger(
-        {.directory = directory_.data(), .map_bytes = 1U << 28, .unsafe_fs = true}, clock_);
-    ASSERT_TRUE(opened) << opened.error();
-    ledger_ = std::move(*opened);
-  }
-  void Restart() {
-    if (GetParam() == Store::kMemory) return;  // it has nothing to start from
-    ledger_.reset();
-    if (GetParam() == Store::kLmdbWithoutIndex) {
-      std::filesystem::remove_all(directory_.data() + "/index");
-    }
-    Open();
-  }
-
-  static NewOperation Step(std::string_view key, std::string_view flow = "flow-1") {
-    NewOperation call = Call(key, flow);
-    call.event.is_step = true;
-    return call;
-  }
-  Begun Begin(NewOperation call) {
-    auto begun = Await(ledger_->Begin(std::move(call), executor_), executor_);
-    EXPECT_TRUE(begun) << (begun ? "" : begun.error().detail());
-    return begun ? std::move(*begun) : Begun();
-  }
-  Event Dispatch(NewOperation call) {
-    const Begun begun = Begin(std::move(call));
-    EXPECT_EQ(begun.kind, Kind::kFresh);
-    EXPECT_TRUE(begun.commit && Await(begun.commit->Durable(), executor_));
-    return begun.event;
-  }
-  Result<Event> TryRecord(Transition transition) {
-    return Await(ledger_->Record(std::move(transition), executor_), executor_);
-  }
-  Event Record(Transition transition) {
-    auto event = TryRecord(std::move(transition));
-    EXPECT_TRUE(event) << (event ? "" : event.error().detail());
-    return event ? std::move(*event) : Event();
-  }
-  // A step that had its effect and can be undone.
-  Event Done(std::string_view key, std::string_view flow = "flow-1") {
-    Transition transition = Success(Dispatch(Step(key, flow)));
-    transition.undo = RenderedRequest{"DELETE", "/orders/7", {}, ""};
-    return Record(std::move(transition));
-  }
-  Result<FlowState> TryMove(std::uint64_t number, FlowPhase from, FlowPhase to,
-                            FlowCause cause = FlowCause::kHuman) {
-    return Await(
-        ledger_->MoveFlow(
-            {.number = number, .from = from, .to = to, .cause = cause, .reason = "because"},
-            executor_),
-        executor_);
-  }
-  FlowState MoveTo(std::uint64_t number, FlowPhase from, FlowPhase to) {
-    auto state = TryMove(number, from, to);
-    EXPECT_TRUE(state) << (state ? "" : state.error().detail());
-    return state ? std::move(*state) : FlowState();
-  }
-  std::vector<FlowState> Flows() {
-    auto flows = Await(ledger_->Flows(0, 100, executor_), executor_);
-    EXPECT_TRUE(flows);
-    return flows ? std::move(*flows) : std::vector<FlowState>();
-  }
-  static NewOperation UndoOf(const Event& step) {
-    NewOperation call = Call("", step.flow);
-    call.event.key = UndoKeyOf(step.key, step.operation);
-    call.event.undoes = step.operation;
-    call.may_resend = true;
-    return call;
-  }
-  std::optional<FlowState> Find(std::uint64_t number) {
-    auto found = ledger_->FindFlow(number);
-    EXPECT_TRUE(found);
-    return found ? std::move(*found) : std::nullopt;
-  }
-
-  ManualClock clock_;
-  PumpedExecutor executor_;
-  TempDirectory directory_;
-  std::string url_;  // of PostgreSQL
-  std::unique_ptr<Ledger> ledger_;
-};
 
 TEST_P(FlowTest, TheFirstStepOpensAFlowAndTheOthersJoinIt) {
   const Event first = Done("a");
@@ -311,29 +203,6 @@ TEST_P(FlowTest, AFlowKnowsThePolicyOfItsDeadlineAndThoseOfItsOtherSteps) {
   }
 }
 
-TEST_P(FlowTest, AFlowThatIsOverIsFoundInTheLogAndCanBeReopened) {
-  const Event first = Done("a");
-  const Event second = Done("b");
-  MoveTo(first.operation, FlowPhase::kOpen, FlowPhase::kCommitted);
-  Restart();
-  auto found = Find(first.operation);
-  ASSERT_TRUE(found);
-  EXPECT_EQ(found->phase, FlowPhase::kCommitted);
-  ASSERT_EQ(found->steps.size(), 2U);
-  EXPECT_EQ(found->steps[1].operation, second.operation);
-  FlowMove move{.number = first.operation,
-                .from = FlowPhase::kCommitted,
-                .to = FlowPhase::kBreaking,
-                .cause = FlowCause::kHuman,
-                .reason = "wrong customer",
-                .reopened = *found};
-  const auto reopened = Await(ledger_->MoveFlow(std::move(move), executor_), executor_);
-  ASSERT_TRUE(reopened) << reopened.error().detail();
-  EXPECT_EQ(reopened->steps.size(), 2U);
-  EXPECT_EQ(Begin(Step("c")).kind, Kind::kFlowClosed);
-  EXPECT_FALSE(Find(second.operation)) << "only its first step names a flow";
-}
-
 TEST_P(FlowTest, AMoveIsRefusedWhileAStepThatDecidesWasNotSeen) {
   const Event first = Done("a");
   const auto seen = Find(first.operation);
@@ -488,11 +357,12 @@ TEST_P(ForgottenFlowTest, RetentionKeepsTheStepsOfAFlowThatIsNotOver) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Stores, FlowTest,
-                         testing::Values(Store::kMemory, Store::kLmdb, Store::kLmdbWithoutIndex,
-                                         Store::kPostgres),
+                         testing::Values(FlowStore::kMemory, FlowStore::kLmdb,
+                                         FlowStore::kLmdbWithoutIndex, FlowStore::kPostgres),
                          [](const auto& of) { return NameOf(of.param); });
 INSTANTIATE_TEST_SUITE_P(Stores, ForgottenFlowTest,
-                         testing::Values(Store::kMemory, Store::kLmdb, Store::kLmdbWithoutIndex),
+                         testing::Values(FlowStore::kMemory, FlowStore::kLmdb,
+                                         FlowStore::kLmdbWithoutIndex),
                          [](const auto& of) { return NameOf(of.param); });
 
 }  // namespace

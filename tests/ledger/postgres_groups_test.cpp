@@ -11,6 +11,7 @@
 #include "filters/ledger/postgres/schema.h"
 #include "filters/ledger/postgres/upkeep/audit.h"
 #include "filters/ledger/postgres/upkeep/keeper.h"
+#include "filters/ledger/postgres/upkeep/table_check.h"
 #include "filters/ledger/queries/operation_queries.h"
 #include "filters/ledger/shared_view.h"
 #include "tests/ledger/ledger_test_support.h"

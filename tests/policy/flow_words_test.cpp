@@ -382,14 +382,15 @@ TEST(FlowWordsTest, ExplainShowsTheFlowAndTheUndo) {
       << WithUndo(
              "credentials: { Authorization: { file: /run/t } }, done: [ 2xx, 404 ], "
              "attempts: 3, window: 2d, repeatable: true",
-             "breaks_flow: on_failure, ")
+             "breaks_flow: on_failure, not_executed: [ 409 ], ")
       << "flows: { f: { tools: t, ends_with: t, deadline: 90s, on_deadline: undo } "
          "}\n";
   std::ostringstream out;
   EXPECT_EQ(RunPolicyExplain(path, "POST b /t", {}, "{}", ExplainForm::kText, out), 0);
   for (const char* part :
        {"flow         f; complete when t succeeds; unfinished after 90s: undone\n",
-        "breaks_flow  on_failure: its failure has the flow undone\n",
+        "breaks_flow  on_failure: its failure has the flow undone; 409 (not_executed) waits for a "
+        "repeat\n",
         "undo         POST /u/{external_ref}\n",
         "done: 200-299, 404; while its outcome is unknown it may be repeated; at most 3 attempts\n",
         "credentials: Authorization from /run/t, read when it is sent\n",

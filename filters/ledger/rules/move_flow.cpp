@@ -19,9 +19,7 @@ std::unexpected<Stop> RefuseMove(std::string_view why) {
 Judged<FlowState> Reopen(FlowState state, Known& known) {
   const auto named = known.Get(FlowNamed{FlowKeyOf(state.caller, state.id)});
   if (!named) return std::unexpected(named.error());
-  if ((*named)->flow || (*named)->fenced_by != 0) {
-    return RefuseMove("another flow of that name is not over");
-  }
+  if ((*named)->flow) return RefuseMove("another flow of that trace is not over");
   // What had no effect in this flow may have been made again in another one.
   const auto is_gone = [](const FlowStep& step) { return !MayHaveEffect(step.phase); };
   std::erase_if(state.steps, is_gone);
