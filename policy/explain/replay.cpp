@@ -233,8 +233,8 @@ class Summary {
     if (!past.related.empty()) repeats_.emplace_back(&past, verdict.key);
   }
 
-  // False: nothing changes. `policy` is how its user named it.
-  bool Print(std::ostream& out, const std::string& policy) const {
+  // False: nothing changes. `policy` is how its user named it; the one before may be unknown.
+  bool Print(std::ostream& out, const std::string& policy, bool has_before) const {
     if (!tools_.empty()) out << CountsTable(tools_) << "\n";
     for (const auto& [text, group] : changed_) PrintGroup(out, "changed ", text, group);
     const std::uint64_t merged = PrintMerged(out);
@@ -247,7 +247,15 @@ class Summary {
         "repeats "
         "that would be calls of their own\n",
         calls_, changed, merged, split);
-    if (observed_ == 0) return changed + merged + split > 0;
+    if (observed_ == 0) {
+      if (!has_before && !unknown_.empty()) {
+        out << fmt::format(
+            "next: recourse policy replay --policy {} --before OLD.yaml: the export has not all of "
+            "what keys are made of, and both policies tell whether that changes\n",
+            policy);
+      }
+      return changed + merged + split > 0;
+    }
     PrintNext(out, policy, merged);
     return merged > 0 || (observed_ < calls_ && changed + split > 0);
   }
@@ -348,7 +356,7 @@ int RunPolicyReplay(const std::string& exported, const std::string& after,
   }
   Summary summary;
   for (const PastCall& call : *calls) summary.Add(call, ReplayCall(call, *policy, old.get()));
-  return summary.Print(out, after) ? 1 : 0;
+  return summary.Print(out, after, old != nullptr) ? 1 : 0;
 }
 
 }  // namespace recourse

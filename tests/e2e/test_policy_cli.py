@@ -334,6 +334,7 @@ def test_a_real_ledger_is_classed_by_another_policy(double, tmp_path, token):
         "4 past write calls: 0 classed otherwise, 0 that would be repeats of another, 0 repeats "
         "that would be calls of their own\n"
     )
+    assert "next: recourse policy replay" in replay(tmp_path, rows, old).stdout, "keys are untold"
     named = replay(tmp_path, rows, old.replace("plain.create", "plain.renamed"))
     assert named.returncode == 1
     assert "tool plain.create: it would be tool plain.renamed" in named.stdout
