@@ -106,13 +106,19 @@ void Webhook::LookIfDue() {
   const MonoTime now = parts_.clock.Now();
   if (is_looking_ || now < next_look_ || watching_.is_stopping()) return;
   next_look_ = now + kLook;
-  if (!parts_.policy()->flow_rules.webhook) return;
+  const bool had_hook = std::exchange(has_hook_, parts_.policy()->flow_rules.webhook.has_value());
+  if (!has_hook_) return;
   is_looking_ = true;
-  watching_.Spawn(LookForUnknown(), [this] {
+  watching_.Spawn(Look(!had_hook), [this] {
     is_looking_ = false;
     next_look_ = parts_.clock.Now() + kLook;
     watching_.Wake();
   });
+}
+
+Task<void> Webhook::Look(bool is_new) {
+  if (is_new) co_await Load();
+  co_await LookForUnknown();
 }
 
 Task<void> Webhook::LookForUnknown() {

@@ -57,7 +57,8 @@ class Webhook {
   // become this one's; on the executor's thread.
   Task<void> Load();
   // Looks for operations of unknown outcome and has Run() tell of each once, and after a restart
-  // once more. Call once, on the executor's thread.
+  // once more; a webhook that a reload adds is told of all that waits. Call once, on the executor's
+  // thread.
   Task<void> WatchUnknown();
   void Tell(const FlowNotification& news);
   // A call that waits for approval.
@@ -82,6 +83,8 @@ class Webhook {
   // From `after` on, which they move.
   Task<Result<void>> LoadParked(std::uint64_t& after);
   Task<Result<void>> LoadClaims(std::uint64_t& after);
+  // `is_new`: the policy had no webhook before.
+  Task<void> Look(bool is_new);
   Task<void> LookForUnknown();
   Task<Told> Deliver(Notification news, FlowRules::Webhook hook);
   // The body to send; empty: what it was about is over.
@@ -94,9 +97,10 @@ class Webhook {
   std::string head_;                   // kHead
   std::set<std::uint64_t> announced_;  // operations that are unknown still
   bool is_telling_ = false, is_looking_ = false;
-  MonoTime next_look_;  // of WatchUnknown()
-  WorkLoop telling_;    // Run()
-  WorkLoop watching_;   // WatchUnknown()
+  bool has_hook_ = true;  // the policy in force, as of the last look; Load() is called at the start
+  MonoTime next_look_;    // of WatchUnknown()
+  WorkLoop telling_;      // Run()
+  WorkLoop watching_;     // WatchUnknown()
 };
 
 }  // namespace recourse

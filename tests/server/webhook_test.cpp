@@ -128,6 +128,17 @@ TEST_F(WebhookTest, WithoutAWebhookNobodyIsTold) {
   EXPECT_TRUE(upstream_.writes.empty());
 }
 
+TEST_F(WebhookTest, OneThatAReloadAddsIsToldOfWhatWaitsAlready) {
+  const auto hook = std::exchange(policy_->flow_rules.webhook, std::nullopt);
+  loop_.RunFor(minutes(1));
+  Ask();
+  loop_.RunFor(minutes(1));
+  policy_->flow_rules.webhook = hook;
+  loop_.RunFor(minutes(30));
+  ASSERT_EQ(upstream_.writes.size(), 1U);
+  EXPECT_TRUE(upstream_.writes.front().request.body.contains("approval.needed"));
+}
+
 TEST_F(WebhookTest, ACallThatWaitsForApprovalIsToldAtOnceAndWithoutWhatIsSealed) {
   const std::uint64_t operation = Ask();
   loop_.RunFor(seconds(1));
