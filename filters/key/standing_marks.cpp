@@ -15,6 +15,7 @@
 #include "policy/undo/undo_names.h"
 #include "policy/uri/opposites.h"
 #include "policy/uri/path.h"
+#include "proxy/base/http/argument_fields.h"
 #include "proxy/base/latest_texts.h"
 
 namespace recourse {
@@ -27,6 +28,7 @@ constexpr std::string_view kToolVersion = "recourse-tool-1";
 constexpr std::string_view kMemberVersion = "recourse-member-1";
 constexpr std::string_view kTenantVersion = "recourse-tenants-1";
 constexpr std::string_view kContentVersion = "recourse-content-1";
+constexpr std::string_view kPreconditionVersion = "recourse-precondition-1";
 
 // Verbs of one name that are looked at; hardly any has two.
 constexpr int kVerbsMax = 2;
@@ -176,12 +178,15 @@ bool IsEmptyBody(const CallBody& body, const std::string& raw) {
                          body.json.members.empty());
 }
 
+std::uint64_t NumberOf(const Digest& digest) {
+  std::uint64_t number = 0;
+  std::memcpy(&number, digest.data(), sizeof number);
+  return number;
+}
+
 // Tells one request to a resource from another one there.
 std::uint64_t ContentOf(const HmacKey& secret, const std::string& method, std::string_view text) {
-  const Digest digest = secret.OfParts({kContentVersion, method, text});
-  std::uint64_t content = 0;
-  std::memcpy(&content, digest.data(), sizeof content);
-  return content;
+  return NumberOf(secret.OfParts({kContentVersion, method, text}));
 }
 
 // A repeat is the content of its first call, and was hashed with that. `args_hash` tells it, where
@@ -199,6 +204,15 @@ std::uint64_t ContentOfCall(const KeyInputs& inputs, const Digest& args_hash) {
   static constexpr auto kMake = [](std::string_view, const HmacKey& secret, const std::string& of,
                                    std::string_view what) { return ContentOf(secret, of, what); };
   return LatestOf<kMake, sizeof(Digest), kContents>(AsView(args_hash), inputs.secret, method, text);
+}
+
+std::uint64_t DigestOf(const HmacKey& secret, const Headers& preconditions) {
+  std::string text;
+  for (const auto& [name, value] : preconditions) {
+    AppendPart(text, name);
+    AppendPart(text, value);
+  }
+  return NumberOf(secret.OfParts({kPreconditionVersion, text}));
 }
 
 std::optional<Digest> ResourceOfTarget(const HmacKey& secret, const EffectFacts& facts,
@@ -362,10 +376,7 @@ Digest CallMark(const HmacKey& secret, const std::string& backend, const CallBod
 
 std::uint64_t TenantMark(const HmacKey& secret, const std::string& tenants) {
   if (tenants.empty()) return 0;
-  const Digest digest = secret.OfParts({kTenantVersion, tenants});
-  std::uint64_t mark = 0;
-  std::memcpy(&mark, digest.data(), sizeof mark);
-  return std::max(mark, std::uint64_t{1});
+  return std::max(NumberOf(secret.OfParts({kTenantVersion, tenants})), std::uint64_t{1});
 }
 
 Digest ResourceOf(const HmacKey& secret, const std::string& backend, std::string_view path,
@@ -392,6 +403,9 @@ void AddNotes(const KeyInputs& inputs, std::uint64_t tenants, const Digest& args
   const HttpRequest& request = inputs.request;
   if (tenants != 0) stands.ended_by.push_back(NoteOf(NoteKind::kTenants, tenants));
   if (!inputs.body.call_name.empty()) return;
+  if (const Headers fields = PreconditionsOf(request.headers); !fields.empty()) {
+    stands.ended_by.push_back(NoteOf(NoteKind::kPrecondition, DigestOf(inputs.secret, fields)));
+  }
   const bool is_removal = request.method == "DELETE";
   const bool is_partial = is_removal && !IsEmptyBody(inputs.body, request.body);
   if (is_partial || MayBeDryRun(request.headers, inputs.query, inputs.body)) {

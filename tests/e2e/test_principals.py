@@ -180,6 +180,22 @@ def test_a_precondition_that_was_read_again_after_a_lost_answer_is_a_repeat(prox
     assert len(double.effects(path)) == 1
 
 
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "POST"])
+def test_another_precondition_after_an_answer_is_another_call(proxy, double, token, method):
+    path = f"/plain/{token}"
+    call = lambda **fields: send(proxy, path, TRACE, {"state": "on"}, method, **fields)
+    for number, fields in enumerate(({"If_Match": '"v1"'}, {"If_Match": '"v2"'},
+                                     {"If_None_Match": "*"}, {})):  # fmt: skip
+        made = call(**fields)
+        assert made.status in (200, 201, 204) and not made.replayed, fields
+        again = call(**fields)
+        assert again.replayed and again.body == made.body, fields
+        assert len(double.effects(path)) == number + 1
+    named = call(Idempotency_Key=token, If_Match='"v1"')
+    assert call(Idempotency_Key=token, If_Match='"v2"').replayed, "the agent names the call"
+    assert named.outcome == "executed"
+
+
 def test_what_was_refused_is_executed_with_the_refreshed_token(proxy, double, token):
     path = f"/plain/{token}"
     refusal = "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n"

@@ -12,17 +12,18 @@ namespace recourse {
 
 // Stored as numbers: never renumber.
 enum class NoteKind : std::uint8_t {
-  kTenants = 1,      // digest of the tenant fields of the call
-  kInDoubt = 2,      // what may have ended it came before this row
-  kUnproven = 3,     // that it had its effect does not prove that it removed what it names
-  kContent = 4,      // digest of its method and body
-  kUndoContent = 5,  // likewise, of its undo request
-  kUndoMember = 6,   // name and value of a member that its undo request sets
-  kDeclared = 7,     // so many marks behind this one are those of `superseded_by`
-  kOwnUndo = 8,      // the mark behind this one is that of exactly its undo request
-  kMayUndo = 9,      // digest of what a call that may have undone it says: see DoubtMark
-  kWhole = 10,       // so many marks behind this one are of its path, whatever the query
-  kExact = 11,       // what it leaves at other places than its own is certain
+  kTenants = 1,        // digest of the tenant fields of the call
+  kInDoubt = 2,        // what may have ended it came before this row
+  kUnproven = 3,       // that it had its effect does not prove that it removed what it names
+  kContent = 4,        // digest of its method and body
+  kUndoContent = 5,    // likewise, of its undo request
+  kUndoMember = 6,     // name and value of a member that its undo request sets
+  kDeclared = 7,       // so many marks behind this one are those of `superseded_by`
+  kOwnUndo = 8,        // the mark behind this one is that of exactly its undo request
+  kMayUndo = 9,        // digest of what a call that may have undone it says: see DoubtMark
+  kWhole = 10,         // so many marks behind this one are of its path, whatever the query
+  kExact = 11,         // what it leaves at other places than its own is certain
+  kPrecondition = 12,  // digest of the fields of the call that say what must hold before it
 };
 
 Mark NoteOf(NoteKind kind, std::uint64_t value);

@@ -48,6 +48,13 @@ Judged<bool> MayBeEndedByOpen(const EventFront& write, Known& known) {
   return MayBeEndedBy(write, patched, OpenKind::kPatches, known);
 }
 
+// Whoever had the whole answer, and then asks for another state to be there before, has looked
+// again: what was done then is not what is asked for now. Without the answer it may be a retry.
+bool HasOtherPreconditions(const NewOperation& call, const EventFront& write) {
+  return NoteIn(call.event.stands, NoteKind::kPrecondition) !=
+         NoteIn(write.stands, NoteKind::kPrecondition);
+}
+
 Judged<Ended> IsSuperseded(const NewOperation& call, const MaybeFound& found, Known& known) {
   if (!call.may_be_superseded || !found || found->entry.is_tombstone) return Ended::kNo;
   const KeyEntry& entry = found->entry;
@@ -56,6 +63,7 @@ Judged<Ended> IsSuperseded(const NewOperation& call, const MaybeFound& found, Kn
   if (!write) return std::unexpected(write.error());
   if ((*write)->stands.kind == WriteKind::kNone) return Ended::kNo;
   if ((*write)->stands.is_over || entry.phase == Phase::kCompensated) return Ended::kYes;
+  if (entry.is_answered && HasOtherPreconditions(call, **write)) return Ended::kYes;
   auto ended = EndedSince(**write, entry.last_event, known);
   if (!ended || *ended == Ended::kYes) return ended;
   const auto is_open = MayBeEndedByOpen(**write, known);

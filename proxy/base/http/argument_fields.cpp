@@ -83,6 +83,17 @@ bool IsArgumentName(std::string_view name) {
          std::ranges::any_of(kMiddles, has) || NamesDryRun(lower);
 }
 
+// If-Match, If, X-Goog-If-Generation-Match.
+bool IsPreconditionName(std::string_view name) {
+  const std::string lower = ToLower(name);
+  return lower == "if" || lower.starts_with("if-") || lower.contains("-if-");
+}
+
+bool IsPreconditionField(std::string_view name) {
+  constexpr std::size_t kNameBytes = 61, kKept = 128;
+  return LatestOf<IsPreconditionName, kNameBytes, kKept>(name);
+}
+
 // A process meets few names.
 bool IsArgumentField(std::string_view name) {
   constexpr std::size_t kNameBytes = 61, kKept = 128;
@@ -102,6 +113,15 @@ Headers ArgumentFieldsOf(const Headers& headers) {
       const std::string_view media = MediaOf(value);
       if (IsPatchType(media)) found.emplace_back("content-type", ToLower(media));
     }
+  }
+  std::ranges::sort(found);
+  return found;
+}
+
+Headers PreconditionsOf(const Headers& headers) {
+  Headers found;
+  for (const auto& [name, value] : headers) {
+    if (IsPreconditionField(name)) found.emplace_back(ToLower(name), value);
   }
   std::ranges::sort(found);
   return found;

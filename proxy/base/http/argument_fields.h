@@ -13,4 +13,8 @@ namespace recourse {
 // checks, preconditions.
 Headers ArgumentFieldsOf(const Headers& headers);
 
+// Those that say what must hold before it is done (RFC 9110 13.1, WebDAV's and CalDAV's, those of
+// stores of objects): in lower case with their values, sorted.
+Headers PreconditionsOf(const Headers& headers);
+
 }  // namespace recourse
