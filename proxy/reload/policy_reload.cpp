@@ -1,5 +1,7 @@
 #include "proxy/reload/policy_reload.h"
 
+#include <poll.h>
+
 #include <algorithm>
 
 #include "filters/ledger/model/row_id.h"
@@ -10,6 +12,7 @@ namespace recourse {
 namespace {
 
 constexpr std::string_view kRetry = "retry";
+constexpr int kStartLookMs = 100;
 
 std::vector<std::string> ErrorsOf(const std::vector<PolicyProblem>& problems) {
   std::vector<std::string> errors;
@@ -55,6 +58,8 @@ std::string_view NameOf(ReloadReport::Result result) {
       return "unchanged";
     case ReloadReport::Result::kRefused:
       return "refused";
+    case ReloadReport::Result::kAnnounced:
+      return "announced";
   }
   return "none";
 }
@@ -87,6 +92,13 @@ FileResult<void> PolicyReloader::Start(const PolicySources& first) {
   parts_.metrics.PolicyInForce(policy->version, parts_.clock.WallNow());
   LoadRecent(*policy);
   (void)LearnOthers();
+  if (policy->mode != Mode::kObserve && OthersLack(policy->version)) {
+    Log(LogLevel::kInfo, "other pods have another policy; this one waits until they know its own",
+        {{"ms", std::to_string(limits::kPolicyLearned.count())}});
+    const MonoTime due = parts_.clock.Now() + limits::kPolicyLearned;
+    while (parts_.clock.Now() < due) (void)::poll(nullptr, 0, kStartLookMs);
+    (void)LearnOthers();
+  }
   has_new_others_ = false;  // whoever serves begins with them
   CountOrphans();
   return {};
@@ -113,6 +125,11 @@ Millis PolicyReloader::Look() {
   const Digest now = Judge(sources);
   if (now == tried_) {
     seen_.reset();
+    if (announced_) {
+      const auto left = std::chrono::ceil<Millis>(announced_->due - parts_.clock.Now());
+      if (left > Millis(0)) return std::min(left, limits::kPolicyPoll);
+      (void)Take(sources, std::string(announced_->trigger));
+    }
     const auto since = parts_.clock.Now() - counted_;
     const bool is_due = since >= limits::kOrphansCounted;
     if (is_due && (!parts_.versions.Held().empty() || !parts_.versions.Orphans().empty())) {
@@ -180,6 +197,10 @@ ReloadReport PolicyReloader::Take(const PolicySources& sources, std::string_view
     } else if (auto kept = Remember(*loaded.policy, sources.files, PolicyChange::Cause::kReload);
                !kept) {
       report.problems.push_back(kept.error());
+    } else if (IsAnnounced(loaded.policy->version, trigger)) {
+      report.result = Result::kAnnounced;
+      report.version = loaded.policy->version;
+      return report;
     } else {
       const auto policy = parts_.versions.Replace(loaded.policy);
       if (LearnOthers()) has_new_others_ = false;  // the policy before may be in force elsewhere
@@ -190,6 +211,7 @@ ReloadReport PolicyReloader::Take(const PolicySources& sources, std::string_view
     }
   }
   taken_ = parts_.clock.Now();
+  if (report.result != Result::kReloaded) TakeBack(*running);
   // Told when it was refused first.
   if (trigger == kRetry && report.problems == last().problems) return report;
   for (const PolicyProblem& problem : loaded.problems) {
@@ -255,16 +277,53 @@ FileResult<void> PolicyReloader::Remember(const Policy& policy,
 
 void PolicyReloader::LookForOthers() {
   if (shared_ == nullptr) return;
-  const bool is_due = parts_.clock.Now() - learned_ >= limits::kOrphansCounted;
+  const bool is_due = parts_.clock.Now() - learned_ >= limits::kOthersLearned;
   if ((is_due || parts_.versions.IsWanted()) && !LearnOthers()) return;
+  PublishOthers();
+}
+
+void PolicyReloader::PublishOthers() {
   if (std::exchange(has_new_others_, false)) parts_.publish(parts_.versions.Current());
+}
+
+bool PolicyReloader::OthersLack(const std::string& version) const {
+  return std::ranges::any_of(in_force_, [&](const std::string& one) { return one != version; });
+}
+
+bool PolicyReloader::IsAnnounced(const std::string& version, std::string_view trigger) {
+  if (shared_ == nullptr) return false;
+  const MonoTime now = parts_.clock.Now();
+  const bool is_same = announced_ && announced_->version == version;
+  if (!is_same) {
+    announced_.reset();
+    (void)LearnOthers();
+    PublishOthers();
+    if (!OthersLack(version)) return false;
+    announced_ = {version, std::string(trigger), now + limits::kPolicyLearned};
+    Log(LogLevel::kInfo, "policy announced; it is in force once the other pods know it",
+        {{"version", version}, {"ms", std::to_string(limits::kPolicyLearned.count())}});
+  }
+  if (now < announced_->due) return true;
+  announced_.reset();
+  return false;
+}
+
+void PolicyReloader::TakeBack(const Policy& running) {
+  if (!announced_) return;
+  announced_.reset();
+  const auto noted =
+      parts_.ledger.RecordPolicy({PolicyChange::Cause::kReload, running.version, running.digest});
+  if (noted) return;
+  Log(LogLevel::kError, "the other pods go on taking this one's policy for the one it announced",
+      {{"reason", noted.error().detail()}});
 }
 
 bool PolicyReloader::LearnOthers() {
   if (shared_ == nullptr) return true;
-  learned_ = parts_.clock.Now();
+  const MonoTime asked = parts_.clock.Now();
   const auto of_group = shared_->PoliciesOfGroup();
   if (!of_group) return false;
+  learned_ = asked;
   std::set<std::string> looked_for = parts_.versions.TakeWanted();
   looked_for.insert(of_group->in_force.begin(), of_group->in_force.end());
   for (const std::string& version : looked_for) {
@@ -279,8 +338,8 @@ bool PolicyReloader::LearnOthers() {
       parts_.versions.Found(std::move(*found));
     }
   }
-  const std::set<std::string> in_force(of_group->in_force.begin(), of_group->in_force.end());
-  has_new_others_ = parts_.versions.SetOthers(in_force) || has_new_others_;
+  in_force_ = {of_group->in_force.begin(), of_group->in_force.end()};
+  has_new_others_ = parts_.versions.SetOthers(in_force_) || has_new_others_;
   return true;
 }
 

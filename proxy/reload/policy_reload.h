@@ -20,7 +20,8 @@
 namespace recourse {
 
 struct ReloadReport {
-  enum class Result : std::uint8_t { kNone, kReloaded, kUnchanged, kRefused };
+  // kAnnounced: in force as soon as the other processes of a shared ledger know it.
+  enum class Result : std::uint8_t { kNone, kReloaded, kUnchanged, kRefused, kAnnounced };
   Result result = Result::kNone;
   std::string version;  // in force afterwards
   std::string trigger;  // start, signal, file, api, retry
@@ -55,7 +56,8 @@ class PolicyReloader {
   PolicyReloader(Parts parts, const PolicySources& first);
 
   // Remembers the first policy, and says which open operations it leaves without their tool or
-  // backend. Fails with a line for people.
+  // backend. Where other processes of a shared ledger have another one it blocks for
+  // kPolicyLearned, until they know this one. Fails with a line for people.
   FileResult<void> Start(const PolicySources& first);
 
   // Reads the files and takes what they say. A policy with any error changes nothing.
@@ -84,6 +86,13 @@ class PolicyReloader {
   // Finds policies that others have, or had. False: the ledger cannot be asked.
   bool LearnOthers();
   void LookForOthers();
+  void PublishOthers();
+  bool OthersLack(const std::string& version) const;
+  // Whether other processes have to learn it before it is in force here: what is begun under it may
+  // be repeated at them.
+  bool IsAnnounced(const std::string& version, std::string_view trigger);
+  // What was announced does not come: the policy in force goes on.
+  void TakeBack(const Policy& running);
   PolicyVersions::Loaded LoadOld(const OpenGroup& open);
   void LoadRecent(const Policy& current);
   static Digest Judge(const PolicySources& sources);
@@ -95,16 +104,22 @@ class PolicyReloader {
   mutable std::mutex report_mutex_;
   ReloadReport last_;  // guarded by report_mutex_
 
-  std::mutex work_mutex_;         // held while a reload is at work
-  bool is_closed_ = false;        // guarded by work_mutex_
-  Digest tried_{};                // guarded by work_mutex_: what was judged last
-  std::optional<Digest> seen_;    // guarded by work_mutex_: changed files, seen by one look
-  MonoTime counted_{};            // guarded by work_mutex_
-  MonoTime taken_{};              // guarded by work_mutex_: when files were last judged
-  MonoTime learned_{};            // guarded by work_mutex_: when others' policies were asked for
-  bool has_new_others_ = false;   // guarded by work_mutex_: which are not published yet
-  std::set<std::string> warned_;  // guarded by work_mutex_: orphans that the log has named
-  std::string keys_problem_;      // guarded by work_mutex_: that the log has named
+  std::mutex work_mutex_;           // held while a reload is at work
+  bool is_closed_ = false;          // guarded by work_mutex_
+  Digest tried_{};                  // guarded by work_mutex_: what was judged last
+  std::optional<Digest> seen_;      // guarded by work_mutex_: changed files, seen by one look
+  MonoTime counted_{};              // guarded by work_mutex_
+  MonoTime taken_{};                // guarded by work_mutex_: when files were last judged
+  MonoTime learned_{};              // guarded by work_mutex_: when others' policies were asked for
+  bool has_new_others_ = false;     // guarded by work_mutex_: which are not published yet
+  std::set<std::string> in_force_;  // guarded by work_mutex_: in the group, as it was asked last
+  struct Announced {
+    std::string version, trigger;
+    MonoTime due;
+  };
+  std::optional<Announced> announced_;  // guarded by work_mutex_
+  std::set<std::string> warned_;        // guarded by work_mutex_: orphans that the log has named
+  std::string keys_problem_;            // guarded by work_mutex_: that the log has named
 };
 
 }  // namespace recourse

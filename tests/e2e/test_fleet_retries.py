@@ -136,3 +136,44 @@ def test_a_call_after_the_pod_of_an_equal_one_died_is_its_retry(double, postgres
         if told.outcome != "executed":
             wait_until(lambda: calls.make(pods.b, 1).outcome == "executed")
         assert calls.effects() == 1
+
+
+# --- pods with different policies ----------------------------------------------------------------
+
+
+@pytest.fixture
+def skewed(double, postgres, tmp_path):
+    """Two pods; the policy that one of them gets tells calls apart by other names."""
+    url = postgres.ledger()
+    policy = Pods.policy(double, f'{{ url: "{url}", group: shop/checkout }}')
+    with Pods(tmp_path, double, url, policy=policy) as running:
+        yield running, policy.replace("/notes/{token}\n", "/notes/{token}\n    scope: caller\n", 1)
+
+
+def lost_call_is_repeated_at(older, newer, double, token):
+    path, fields = f"/notes/{token}", rawhttp.traced(trace_of(token))
+    double.script("POST", path, ["read", "execute", "rst"], 1)
+    body = {"client_ref": token}
+    first = rawhttp.call(newer.port, "POST", path, headers=fields, body=body)
+    assert first.outcome == "unknown", first.body
+    repeat = rawhttp.call(older.port, "POST", path, headers=fields, body=body)
+    assert (repeat.status, repeat.outcome) == (409, "unknown"), repeat.body
+    assert len(double.effects(path)) == 1
+
+
+def test_a_policy_that_is_reloaded_is_in_force_once_the_other_pods_know_it(skewed, double, token):
+    pods, policy = skewed
+    before = pods.a.admin("GET", "/policy")["version"]
+    pods.a.policy_path.write_text(policy)
+    assert pods.a.admin("POST", "/policy/reload")["result"] == "announced"
+    assert pods.a.admin("GET", "/policy")["version"] == before
+    wait_until(lambda: pods.a.admin("GET", "/policy")["version"] != before)
+    lost_call_is_repeated_at(pods.b, pods.a, double, token)
+
+
+def test_a_policy_that_a_pod_starts_with_is_known_to_the_others_by_then(skewed, double, token):
+    pods, policy = skewed
+    assert pods.a.stop() == 0
+    pods.a.policy_path.write_text(policy)
+    pods.a.start()
+    lost_call_is_repeated_at(pods.b, pods.a, double, token)

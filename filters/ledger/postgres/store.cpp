@@ -72,10 +72,11 @@ constexpr PgStatement kFind{
 
 // A batch in doubt that is not there yet, as a server that hung may still have it before it, never
 // happens from then on; and one that is there has been confirmed with this.
-constexpr PgStatement kResolve{
-    "resolve",
-    "UPDATE stream SET beat = beat + 1, at = greatest(at, now()) WHERE stream = $1::bigint"
-    " RETURNING state, head, chain, place, beat"};
+constexpr PgStatement kResolve{"resolve",
+                               "UPDATE stream SET beat = beat + 1, at = CASE WHEN state = 1 THEN "
+                               "greatest(at, now()) ELSE at END"
+                               " WHERE stream = $1::bigint"
+                               " RETURNING state, head, chain, place, beat"};
 
 // Of kFind and kResolve; nullopt: the stream is not listed.
 std::optional<StreamEnd> FoundEnd(const PgRows& found) {

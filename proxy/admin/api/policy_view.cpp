@@ -32,7 +32,8 @@ constexpr JsonMember<Orphan> kOrphan[] = {
 
 constexpr JsonMember<ReloadReport> kReload[] = {
     member::Named<&ReloadReport::result>(
-        "result", R"({"type": "string", "enum": ["none", "reloaded", "unchanged", "refused"]})"),
+        "result",
+        R"({"type": "string", "enum": ["none", "reloaded", "unchanged", "refused", "announced"]})"),
     member::Text<&ReloadReport::version>("version"),
     member::Text<&ReloadReport::trigger>("trigger"),
     member::Time<&ReloadReport::wall_ms>("time"),
