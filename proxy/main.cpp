@@ -326,7 +326,8 @@ void AddEvents(CLI::App& app, Arguments& args) {
   list->add_option("--status", args.query.status, "PENDING, SUCCESS, FAILED or COMPENSATED");
   list->add_option("--phase", args.query.phase, "DISPATCHING, UNCERTAIN, SUCCEEDED, ...");
   AddPod(*list, args.query.pod);
-  AddServedId(*list, "--after", args.query.after, "Only events with a larger id");
+  AddPlace(*list, "--after", args.query.after,
+           "Only events with a larger id, or those behind where a list was cut");
   list->add_option("--limit", args.query.limit, "Print at most this many")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);

@@ -26,6 +26,7 @@
 #include "proxy/base/json/json_object.h"
 #include "proxy/base/log/terminal_text.h"
 #include "proxy/cli/api_call.h"
+#include "proxy/cli/ledger_states.h"
 #include "proxy/cli/table.h"
 #include "proxy/config/config.h"
 #include "proxy/config/files.h"
@@ -122,13 +123,16 @@ int ListNewest(const ApiClient& client, const EventQuery& query, std::ostream& o
   std::uint64_t shown = 0;
   bool is_cut = false, has_more = true;
   PodTable table(out, kEventColumns);
+  LedgerStates states(err);
   if (client.json) out << '[';
   for (std::string target = rows; has_more && !is_cut;) {
     const auto text = Call(client, "GET", target);
     if (!text) return Fail(err, text.error());
     std::vector<std::string_view> lines = LinesOf(*text);
     if (lines.empty()) return Fail(err, kNotUnderstood);
-    const std::string older = Printable(ParseJson(lines.back()).value_or(Json()), "older");
+    const Json tail = ParseJson(lines.back()).value_or(Json());
+    states.Tell(tail);
+    const std::string older = Printable(tail, "older");
     lines.pop_back();
     target = rows + "&up_to=" + PercentEncode(older);
     has_more = !older.empty();
@@ -152,14 +156,19 @@ int ListNewest(const ApiClient& client, const EventQuery& query, std::ostream& o
   if (is_cut) {
     err << "recourse: the newest " << shown << " are shown; a larger --limit shows older ones\n";
   }
-  return kExitOk;
+  return states.exit_code();
 }
 
 // Prints events for whoever follows them.
 class Follower {
  public:
   Follower(const ApiClient& client, const EventQuery& query, std::ostream& out, std::ostream& err)
-      : client_(client), query_(query), out_(out), err_(err), table_(out, kEventColumns) {}
+      : client_(client),
+        query_(query),
+        out_(out),
+        err_(err),
+        table_(out, kEventColumns),
+        states_(err) {}
 
   // All there are, and then what comes, at whatever pod.
   int Run() {
@@ -195,6 +204,7 @@ class Follower {
     std::vector<std::string_view> lines = LinesOf(text);
     if (lines.empty()) return {};
     const Json tail = ParseJson(lines.back()).value_or(Json());
+    states_.Tell(tail);
     lines.pop_back();
     for (const std::string_view line : lines) {
       const Json event = ParseJson(line).value_or(Json());
@@ -226,6 +236,7 @@ class Follower {
   std::ostream& out_;
   std::ostream& err_;
   PodTable table_;
+  LedgerStates states_;
   std::set<std::string> known_;
   std::deque<std::string> order_;  // of what is known
 };
@@ -237,17 +248,18 @@ int ListEvents(const ApiClient& client, const EventQuery& query, std::ostream& o
   if (query.newest_first) return ListNewest(client, query, out, err);
   if (query.follows) return Follower(client, query, out, err).Run();
   std::uint64_t left = query.limit;
-  std::string after = query.after, last = after;
+  std::string after = query.after;
   std::string json = "[";
   PodTable table(out, kEventColumns);
+  LedgerStates states(err);
   while (left > 0 && !after.empty()) {
     const auto text =
         Call(client, "GET", EventsTarget(query, after, std::min(left, kAdminPageMax)));
     if (!text) return Fail(err, text.error());
     const auto page = ParsePage(*text);
     if (!page) return Fail(err, page.error().detail());
+    states.Tell(*page);
     const Json& events = *page->Find("events");
-    if (!events.items.empty()) last = Printable(events.items.back(), "event_id");
     left -= std::min<std::uint64_t>(left, events.items.size());
     after = Printable(*page, "next");
     if (!client.json) {
@@ -265,9 +277,9 @@ int ListEvents(const ApiClient& client, const EventQuery& query, std::ostream& o
   if (left == 0 && !after.empty()) {
     // Who reads a list that was cut has to know it.
     err << "recourse: the oldest " << query.limit << " are shown, and more follow: go on with "
-        << "--after " << last << ", give a larger --limit, or begin at the end with --newest\n";
+        << "--after " << after << ", give a larger --limit, or begin at the end with --newest\n";
   }
-  return kExitOk;
+  return states.exit_code();
 }
 
 int ShowEvent(const ApiClient& client, const std::string& id, std::ostream& out,

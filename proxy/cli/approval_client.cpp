@@ -19,6 +19,7 @@
 #include "proxy/base/limits.h"
 #include "proxy/base/log/terminal_text.h"
 #include "proxy/cli/api_call.h"
+#include "proxy/cli/ledger_states.h"
 #include "proxy/cli/table.h"
 #include "proxy/config/config.h"
 #include "proxy/config/terminal.h"
@@ -227,10 +228,17 @@ int ListApprovals(const ApiClient& client, const ApprovalQuery& query, std::ostr
                                     {"pod", &query.pod}}) {
     if (!value->empty()) target += std::string("&") + name + "=" + PercentEncode(*value);
   }
-  const auto page = Show(client, target, out, err);
-  if (!page) return page.error();
-  const Json* approvals = page->Find("approvals");
+  const auto text = Call(client, "GET", target);
+  if (!text) return Fail(err, text.error());
+  const auto page = ParseJson(*text);
+  const Json* const approvals = page ? page->Find("approvals") : nullptr;
   if (approvals == nullptr) return Fail(err, kNotUnderstood);
+  LedgerStates states(err);
+  states.Tell(*page);
+  if (client.json) {
+    out << *text << "\n";
+    return states.exit_code();
+  }
   PodTable table(out, kApprovalColumns);
   for (const Json& approval : approvals->items) AddApprovalRow(table, approval);
   table.Flush();
@@ -240,7 +248,7 @@ int ListApprovals(const ApiClient& client, const ApprovalQuery& query, std::ostr
         << kMissingKeyHelp << "\n";
   }
   if (!Printable(*page, "next").empty()) out << "there are more; raise --limit\n";
-  return kExitOk;
+  return states.exit_code();
 }
 
 int ShowApproval(const ApiClient& client, const std::string& operation, std::ostream& out,
@@ -287,6 +295,7 @@ int DecideApproval(const ApiClient& client, const ApprovalWord& word, std::ostre
 int WatchApprovals(const ApiClient& client, std::ostream& out, std::ostream& err) {
   std::map<std::string, std::string> known;  // status by operation
   PodTable table(out, kApprovalColumns);
+  LedgerStates states(err);
   if (!client.json) table.Expect(client);
   for (;; (void)::poll(nullptr, 0, kApprovalLookEveryMs)) {
     const auto text = Call(client, "GET", admin_paths::kApprovals + std::string("?limit=1000"));
@@ -294,6 +303,7 @@ int WatchApprovals(const ApiClient& client, std::ostream& out, std::ostream& err
     const auto page = ParseJson(*text);
     const Json* approvals = page ? page->Find("approvals") : nullptr;
     if (approvals == nullptr) return Fail(err, kNotUnderstood);
+    states.Tell(*page);
     std::map<std::string, std::string> now;
     for (const Json& approval : approvals->items) {
       const std::string operation = Printable(approval, "operation");

@@ -396,6 +396,16 @@ CLI::Option* AddServedId(CLI::App& command, const std::string& name, std::string
   return command.add_option(name, id, help)->check(objection)->type_name("ID");
 }
 
+CLI::Option* AddPlace(CLI::App& command, const std::string& name, std::string& place,
+                      const std::string& help) {
+  const auto objection = [](const std::string& text) {
+    return ParseRowId(text) || SplitLedgerId(text) || IsPlaceInLedgers(text)
+               ? std::string()
+               : "'" + text + "' is neither an id such as 17 or eu:42.17 nor what a list named";
+  };
+  return command.add_option(name, place, help)->check(objection)->type_name("ID");
+}
+
 void FinishCommands(CLI::App& app) {
   AddCompletion(app);
   AddExamples(app);

@@ -34,6 +34,9 @@ CLI::Option* AddId(CLI::App& command, const std::string& name, std::uint64_t& id
 // The same for a running process, or a console, which names a ledger before it: eu:42.17.
 CLI::Option* AddServedId(CLI::App& command, const std::string& name, std::string& id,
                          const std::string& help);
+// The same, or the place where a list of a console was cut: eu=42.17~us=7.9.
+CLI::Option* AddPlace(CLI::App& command, const std::string& name, std::string& place,
+                      const std::string& help);
 
 struct ExitCodeFact {
   int code;

@@ -14,6 +14,7 @@
 #include "proxy/base/json/json_object.h"
 #include "proxy/base/log/terminal_text.h"
 #include "proxy/cli/api_call.h"
+#include "proxy/cli/ledger_states.h"
 #include "proxy/cli/table.h"
 #include "proxy/config/config.h"
 
@@ -266,6 +267,7 @@ int FollowFlows(const ApiClient& client, const FlowQuery& query, std::ostream& o
       AddFlowRow(table, flow);
     }
   };
+  LedgerStates states(err);
   if (!client.json) table.Expect(client);
   for (;; (void)::poll(nullptr, 0, kFlowLookEveryMs)) {
     const auto text = Call(client, "GET", FlowsTarget(query, "0", query.limit));
@@ -273,6 +275,7 @@ int FollowFlows(const ApiClient& client, const FlowQuery& query, std::ostream& o
     const auto page = ParseJson(*text);
     const Json* flows = page ? page->Find("flows") : nullptr;
     if (flows == nullptr) return Fail(err, kNotUnderstood);
+    states.Tell(*page);
     std::map<std::string, std::string> now;
     for (const Json& flow : flows->items) {
       const std::string number = Printable(flow, "number"), state = StateOf(flow);
@@ -325,12 +328,14 @@ int ListFlows(const ApiClient& client, const FlowQuery& query, std::ostream& out
   std::string after = "0";
   std::string json = "[";
   PodTable table(out, kFlowColumns);
+  LedgerStates states(err);
   while (left > 0 && !after.empty()) {
     const auto text = Call(client, "GET", FlowsTarget(query, after, left));
     if (!text) return Fail(err, text.error());
     const auto page = ParseJson(*text);
     const Json* flows = page ? page->Find("flows") : nullptr;
     if (flows == nullptr) return Fail(err, kNotUnderstood);
+    states.Tell(*page);
     left -= std::min<std::uint64_t>(left, flows->items.size());
     after = Printable(*page, "next");
     if (client.json) {
@@ -339,10 +344,12 @@ int ListFlows(const ApiClient& client, const FlowQuery& query, std::ostream& out
     }
     for (const Json& flow : flows->items) AddFlowRow(table, flow);
     table.Flush();
-    if (!table.is_begun()) out << (query.all ? "none\n" : "none; --all shows ended ones\n");
+    if (!table.is_begun() && after.empty()) {
+      out << (query.all ? "none\n" : "none; --all shows ended ones\n");
+    }
   }
   if (client.json) out << json << "]\n";
-  return kExitOk;
+  return states.exit_code();
 }
 
 int ShowFlow(const ApiClient& client, const std::string& id, std::ostream& out, std::ostream& err) {

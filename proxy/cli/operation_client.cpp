@@ -11,6 +11,7 @@
 #include "proxy/base/json/json_object.h"
 #include "proxy/base/watch_limits.h"
 #include "proxy/cli/api_call.h"
+#include "proxy/cli/ledger_states.h"
 #include "proxy/cli/table.h"
 #include "proxy/config/config.h"
 
@@ -33,10 +34,10 @@ std::string FlowOf(const Json& operation) {
 }
 
 void AddOperationRow(PodTable& table, const Json& operation) {
-  table.Row(operation, {Printable(operation, "operation"), Printable(operation, "time"),
-                        Printable(operation, "phase"), Printable(operation, "attempt"),
-                        Printable(operation, "tool"), Printable(operation, "external_ref"),
-                        FlowOf(operation)});
+  table.Row(operation,
+            {Printable(operation, "operation"), Printable(operation, "time"),
+             Printable(operation, "phase"), Printable(operation, "attempt"), Printable(operation, "tool"),
+             Printable(operation, "external_ref"), FlowOf(operation)});
 }
 
 // What is asked for to settle it. Of what observe mode saw nobody has to.
@@ -70,12 +71,14 @@ int ListOperations(const ApiClient& client, const OperationQuery& query, std::os
   std::string before;
   std::string json = "[";
   PodTable table(out, kOperationColumns);
+  LedgerStates states(err);
   do {
     const auto text = Call(client, "GET", PageTarget(query, left, before));
     if (!text) return Fail(err, text.error());
     const auto page = ParseJson(*text);
     const Json* operations = page ? page->Find("operations") : nullptr;
     if (operations == nullptr) return Fail(err, kNotUnderstood);
+    states.Tell(*page);
     left -= std::min<std::uint64_t>(left, operations->items.size());
     before = Printable(*page, "older");
     if (client.json) {
@@ -87,7 +90,7 @@ int ListOperations(const ApiClient& client, const OperationQuery& query, std::os
     if (before.empty() && !table.is_begun()) out << "none\n";
   } while (left > 0 && !before.empty());
   if (client.json) out << json << "]\n";
-  return kExitOk;
+  return states.exit_code();
 }
 
 int ShowOperation(const ApiClient& client, const std::string& id, std::ostream& out,

@@ -13,6 +13,7 @@
 #include "proxy/base/http/own_port.h"
 #include "proxy/console/console_openapi.h"
 #include "proxy/console/list_query.h"
+#include "proxy/console/page_cut.h"
 
 namespace recourse {
 namespace {
@@ -327,10 +328,10 @@ HttpResponse Console::List(const Order& order, const ListForm& form) {
   const auto has = [&](std::string_view name) {
     return std::ranges::find(order.query, name, &Pairs::value_type::first) != order.query.end();
   };
-  Asked asked = AskAll(order, [&](std::string_view ledger) {
-    return QueryForLedger(order.query, ledger, ledgers_.size());
-  });
+  Asked asked =
+      AskAll(order, [&](std::string_view ledger) { return QueryForLedger(order.query, ledger); });
   if (asked.answers.empty() && asked.refusal) return std::move(*asked.refusal);
+  if (!has(kFollow)) CutPage(form, order.query, asked.answers);
   FollowState state{.kept = PlacesOfAway(form, order.query, asked.ledgers, asked.answers)};
   if (has(kFollow)) {
     state = FollowedOf(order.query, asked.answers);

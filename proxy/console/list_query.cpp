@@ -1,11 +1,8 @@
 #include "proxy/console/list_query.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <string>
 #include <utility>
-
-#include "proxy/admin/api/query_params.h"
 
 namespace recourse {
 namespace {
@@ -13,32 +10,41 @@ namespace {
 // The place of a ledger that has not answered yet: where its list begins, from whichever end.
 constexpr std::string_view kBegin = "begin";
 
-// The last one of that name, as a ledger takes it.
-const std::string* ValueOf(const Pairs& query, std::string_view name) {
+}  // namespace
+
+const std::string* LastValueOf(const Pairs& query, std::string_view name) {
   const auto found =
       std::ranges::find(query.rbegin(), query.rend(), name, &Pairs::value_type::first);
   return found == query.rend() ? nullptr : &found->second;
 }
 
-// The cursor that reads on as `query` reads, and the parameter that takes it.
-std::pair<std::string_view, std::string_view> CursorOf(const ListForm& form, const Pairs& query) {
-  if (ValueOf(query, "back") != nullptr) return {"older", "up_to"};
-  if (!form.is_newest_first) return {"next", "after"};
-  if (ValueOf(query, "after") != nullptr) return {"newer", "after"};
-  return {"older", "before"};
+Reading ReadingOf(const ListForm& form, const Pairs& query) {
+  if (LastValueOf(query, "back") != nullptr) {
+    return {.cursor = "older",
+            .parameter = "up_to",
+            .is_backwards = true,
+            .is_up_to = true,
+            .has_windows = true};
+  }
+  if (!form.is_newest_first) return {.cursor = "next", .parameter = "after"};
+  if (LastValueOf(query, "after") != nullptr) {
+    return {.cursor = "newer", .parameter = "after", .is_backwards = true, .has_windows = true};
+  }
+  return {.cursor = "older", .parameter = "before", .has_windows = true};
 }
 
-}  // namespace
+std::string PlaceGiven(const Reading& reading, const Pairs& query, std::string_view ledger) {
+  const std::string* const given = LastValueOf(query, reading.parameter);
+  if (given == nullptr) return std::string(kBegin);
+  const auto places = ParseLedgerCursors(*given);
+  if (!places) return *given;
+  const auto place = places->find(ledger);
+  return place != places->end() ? place->second : std::string();
+}
 
-std::optional<Pairs> QueryForLedger(const Pairs& query, std::string_view ledger,
-                                    std::size_t ledgers) {
+std::optional<Pairs> QueryForLedger(const Pairs& query, std::string_view ledger) {
   Pairs own;
   for (const auto& [name, value] : query) {
-    std::uint64_t limit = 0;
-    if (name == "limit" && ParseNumber(value, limit)) {
-      own.emplace_back(name, std::to_string(std::max<std::uint64_t>(1, limit / ledgers)));
-      continue;
-    }
     const bool is_follow = name == kFollow;
     const auto cursors =
         IsIdParameter(name) || is_follow ? ParseLedgerCursors(value) : std::nullopt;
@@ -59,25 +65,20 @@ std::optional<Pairs> QueryForLedger(const Pairs& query, std::string_view ledger,
 KeptPlaces PlacesOfAway(const ListForm& form, const Pairs& query,
                         std::span<const std::string_view> asked,
                         std::span<const LedgerAnswer> answers) {
-  const auto [cursor, parameter] = CursorOf(form, query);
-  KeptPlaces kept{.cursor = cursor, .places = {}};
-  if (CursorsOf(cursor, answers).empty()) return kept;
-  const std::string* const given = ValueOf(query, parameter);
-  const auto places = given != nullptr ? ParseLedgerCursors(*given) : std::nullopt;
+  const Reading reading = ReadingOf(form, query);
+  KeptPlaces kept{.cursor = reading.cursor, .places = {}};
+  if (CursorsOf(reading.cursor, answers).empty()) return kept;
   for (const std::string_view ledger : asked) {
     if (std::ranges::find(answers, ledger, &LedgerAnswer::ledger) != answers.end()) continue;
-    const auto place = places ? places->find(ledger) : LedgerCursors::const_iterator();
-    if (places && place == places->end()) continue;  // it was not asked
-    kept.places.emplace(ledger, places             ? place->second
-                                : given != nullptr ? *given
-                                                   : std::string(kBegin));
+    std::string place = PlaceGiven(reading, query, ledger);
+    if (!place.empty()) kept.places.emplace(ledger, std::move(place));  // else it was not asked
   }
   return kept;
 }
 
 FollowState FollowedOf(const Pairs& query, std::span<const LedgerAnswer> answers) {
   FollowState state;
-  const std::string* const given = ValueOf(query, kFollow);
+  const std::string* const given = LastValueOf(query, kFollow);
   auto places = given != nullptr ? ParseLedgerCursors(*given) : std::nullopt;
   if (!places) return state;
   for (const LedgerAnswer& answer : answers) {

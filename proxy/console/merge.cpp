@@ -13,18 +13,13 @@ namespace recourse {
 namespace {
 
 constexpr std::array<ListForm, 4> kLists = {{
-    {admin_paths::kApprovals, "approvals", "asked"},
-    {admin_paths::kEvents, "events", "time"},
-    {admin_paths::kFlows, "flows", "began"},
-    {admin_paths::kOperations, "operations", "time", true},
+    {admin_paths::kApprovals, "approvals", "asked", "operation"},
+    {admin_paths::kEvents, "events", "time", "event_id"},
+    {admin_paths::kFlows, "flows", "began", "number"},
+    {admin_paths::kOperations, "operations", "time", "event_id", true},
 }};
 constexpr std::array<std::string_view, 4> kCursors = {"last", "newer", "next", "older"};
 constexpr std::string_view kLedgerMember = "ledger", kLedgersMember = "ledgers";
-
-struct MergedRow {
-  std::string time, text;
-  std::size_t at = 0;
-};
 
 std::string RowText(const Json& row, std::string_view ledger) {
   std::string text;
@@ -41,25 +36,27 @@ std::string RowText(const Json& row, std::string_view ledger) {
   return text;
 }
 
+const std::vector<Json>& RowsIn(const ListForm& form, const LedgerAnswer& answer) {
+  const Json* const list = answer.json.Find(form.list);
+  return IsArray(list) ? list->items : answer.rows;
+}
+
+struct TimedRow {
+  std::string time;
+  MergedRow row;
+};
+
 // In the order of its log, whatever the clocks of its pods said.
-void AddRows(std::vector<MergedRow>& rows, const ListForm& form, std::span<const Json> list,
-             std::string_view ledger) {
+void AddRows(std::vector<TimedRow>& rows, const ListForm& form, const std::vector<Json>& list,
+             std::size_t answer) {
   std::string last;
-  for (const Json& row : list) {
-    std::string time = ScalarText(row, form.time);
+  for (std::size_t row = 0; row < list.size(); ++row) {
+    std::string time = ScalarText(list[row], form.time);
     const bool is_early = form.is_newest_first ? time > last : time < last;
     if (!last.empty() && (time.empty() || is_early)) time = last;
     last = time;
-    rows.push_back({.time = std::move(time), .text = RowText(row, ledger), .at = rows.size()});
+    rows.push_back({.time = std::move(time), .row = {.answer = answer, .row = row}});
   }
-}
-
-// Of the same time as they came.
-void Sort(const ListForm& form, std::vector<MergedRow>& rows) {
-  std::ranges::sort(rows, [&](const MergedRow& a, const MergedRow& b) {
-    if (a.time == b.time) return a.at < b.at;
-    return form.is_newest_first ? a.time > b.time : a.time < b.time;
-  });
 }
 
 // A page has those of its form even where nobody answers: whoever reads on looks for a null.
@@ -149,16 +146,32 @@ const ListForm* ListFormOf(std::string_view path) {
   return form == kLists.end() ? nullptr : &*form;
 }
 
+std::vector<Json>* RowsIn(const ListForm& form, LedgerAnswer& answer) {
+  const auto list = std::ranges::find(answer.json.members, form.list, &Json::Member::first);
+  const bool is_page = list != answer.json.members.end() && IsArray(&list->second);
+  return is_page ? &list->second.items : &answer.rows;
+}
+
+// Of the same time as they came.
+std::vector<MergedRow> MergedOrder(const ListForm& form, std::span<const LedgerAnswer> answers) {
+  std::vector<TimedRow> rows;
+  for (std::size_t i = 0; i < answers.size(); ++i) AddRows(rows, form, RowsIn(form, answers[i]), i);
+  std::ranges::sort(rows, [&](const TimedRow& a, const TimedRow& b) {
+    if (a.time == b.time) return a.row < b.row;
+    return form.is_newest_first ? a.time > b.time : a.time < b.time;
+  });
+  std::vector<MergedRow> order;
+  for (const TimedRow& row : rows) order.push_back(row.row);
+  return order;
+}
+
 std::string MergedPage(const ListForm& form, std::span<const LedgerAnswer> answers,
                        std::span<const RemoteState> states, const KeptPlaces& kept) {
-  std::vector<MergedRow> rows;
-  for (const LedgerAnswer& answer : answers) {
-    const Json* const list = answer.json.Find(form.list);
-    if (IsArray(list)) AddRows(rows, form, list->items, answer.ledger);
-  }
-  Sort(form, rows);
   return ObjectText([&](JsonObject& json) {
-    json.Each(form.list, rows, [](std::string& out, const MergedRow& row) { out += row.text; });
+    json.Each(form.list, MergedOrder(form, answers), [&](std::string& out, const MergedRow& row) {
+      const LedgerAnswer& answer = answers[row.answer];
+      out += RowText(RowsIn(form, answer)[row.row], answer.ledger);
+    });
     WriteCursors(json, form, answers, kept);
     WriteLedgers(json, states);
   });
@@ -166,11 +179,11 @@ std::string MergedPage(const ListForm& form, std::span<const LedgerAnswer> answe
 
 std::string MergedLines(const ListForm& form, std::span<const LedgerAnswer> answers,
                         std::span<const RemoteState> states, const FollowState& follow) {
-  std::vector<MergedRow> rows;
-  for (const LedgerAnswer& answer : answers) AddRows(rows, form, answer.rows, answer.ledger);
-  Sort(form, rows);
   std::string lines;
-  for (const MergedRow& row : rows) lines += row.text + "\n";
+  for (const MergedRow& row : MergedOrder(form, answers)) {
+    const LedgerAnswer& answer = answers[row.answer];
+    lines += RowText(RowsIn(form, answer)[row.row], answer.ledger) + "\n";
+  }
   lines += ObjectText([&](JsonObject& json) {
     WriteCursors(json, form, answers, follow.kept);
     for (const std::string_view name : {"more", "gap"}) {

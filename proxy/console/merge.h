@@ -1,6 +1,8 @@
 // One answer of a console made of those of its ledgers. Pure.
 #pragma once
 
+#include <compare>
+#include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,13 +29,23 @@ struct LedgerAnswer {
   std::vector<Json> rows{};  // before that line
 };
 
-// A list of the admin API: its member of the page, and that of a row by which it is in order.
+// A list of the admin API: its member of the page, and those of a row by which it is in order, and
+// from which one goes on.
 struct ListForm {
-  std::string_view path, list, time;
+  std::string_view path, list, time, id;
   bool is_newest_first = false;
 };
 // Null: it is none that is merged.
 const ListForm* ListFormOf(std::string_view path);
+
+// What it has told: lines, or those of its page. Null: no rows.
+std::vector<Json>* RowsIn(const ListForm& form, LedgerAnswer& answer);
+// The rows of all, as they are listed.
+struct MergedRow {
+  std::size_t answer = 0, row = 0;
+  friend auto operator<=>(const MergedRow&, const MergedRow&) = default;
+};
+std::vector<MergedRow> MergedOrder(const ListForm& form, std::span<const LedgerAnswer> answers);
 
 // From where each goes on that has more, by the member of that name.
 LedgerCursors CursorsOf(std::string_view name, std::span<const LedgerAnswer> answers);

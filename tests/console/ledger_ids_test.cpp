@@ -399,5 +399,14 @@ TEST(LedgerIdsTest, MembersOfTheirNamesAreIdsInEveryAnswer) {
   for (int i = 0; i < kPhaseCount; ++i) EXPECT_FALSE(IsIdMember(NameOf(static_cast<Phase>(i))));
 }
 
+TEST(LedgerIdsTest, APlaceInSeveralLedgersIsNamedByEachOfThem) {
+  for (const char* const place : {"eu=42.17", "eu=42.17~us=7", "eu=begin~us=7.9", "eu=~us=7"}) {
+    EXPECT_TRUE(IsPlaceInLedgers(place)) << place;
+  }
+  for (const char* const other : {"", "~", "eu", "eu~us", "eu:42.17", "EU=1", "eu=1~", "=1"}) {
+    EXPECT_FALSE(IsPlaceInLedgers(other)) << other;
+  }
+}
+
 }  // namespace
 }  // namespace recourse::ledger_ids_test

@@ -140,6 +140,70 @@ def test_each_list_is_read_to_its_end_once(console, ledgers, token):
     assert set(seen) <= set(whole) and len(whole) == len(set(whole))
 
 
+def test_a_list_goes_on_where_it_was_cut_and_is_in_order_of_time(console, ledgers, token):
+    """However its rows lie over the ledgers, and as often as one goes on."""
+    for number in range(2):
+        for name, pod in ledgers.items():
+            write(pod, f"/notes/{token}-{name}-{number}", f"{token}{name}{number}")
+    whole = json.loads(console.by("ann", "events", "list", "--limit", "10000", "--json").stdout)
+    seen, after, calls = [], "0", 0
+    while after:
+        done = console.by("ann", "events", "list", "--limit", "7", "--after", after, "--json")
+        assert done.returncode == 0, done
+        rows = json.loads(done.stdout)
+        seen += rows
+        calls += 1
+        cut = re.search(r"the oldest (\d+) are shown, .* --after (\S+), ", done.stderr)
+        assert cut is None or int(cut[1]) == 7 == len(rows), done
+        after = cut and cut[2]
+    assert calls == -(-len(whole) // 7)
+    assert [one["event_id"] for one in seen] == [one["event_id"] for one in whole]
+    for rows, member in ((seen, "time"), (console.page("/approvals?limit=3")["approvals"], "asked"),
+                         (console.page("/flows?limit=3")["flows"], "began")):
+        assert [one[member] for one in rows] == sorted(one[member] for one in rows)
+    for one in ("operations", "events"):
+        newest = ["--newest"] if one == "events" else []
+        done = console.by("ann", one, "list", "--limit", "5", "--json", *newest)
+        rows = json.loads(done.stdout)
+        times = [row["time"] for row in rows]
+        assert len(rows) == 5 and times == sorted(times, reverse=True), done
+    all_flows = json.loads(console.by("ann", "flows", "list", "--all", "--limit", "1000",
+                                      "--json").stdout)
+    newest = json.loads(console.by("ann", "flows", "list", "--all", "--limit", "3",
+                                   "--json").stdout)
+    assert newest == all_flows[-3:]
+
+
+LISTS = [["flows", "list", "--stopped"], ["flows", "list", "--parked"], ["approvals", "list"],
+         ["operations", "list"], ["events", "list"], ["events", "list", "--newest"]]
+
+
+@pytest.mark.parametrize("arguments", LISTS, ids=" ".join)
+def test_a_list_names_the_ledger_that_it_lacks(console, ledgers, servers, arguments):
+    both = {EU: "up", US: "up"}
+    wait_until(lambda: console.states() == both, console.states)
+    assert "ledger" not in console.by("ann", *arguments).stderr
+    (refused,) = re.findall("recourse: ledger .*", console.by("bob", *arguments).stderr)
+    assert refused.startswith("recourse: ledger us refused: you are not known there"), refused
+    servers[US].stop()
+    try:
+        wait_until(lambda: console.states() == {**both, US: "away"}, console.states)
+        why = console.page("/operations")["ledgers"][1]["why"]
+        for more in ([], ["--json"]):
+            done = console.by("ann", *arguments, *more)
+            told = f"recourse: ledger us is away: {why}; what it holds is not listed\n"
+            assert done.returncode == 0 and done.stderr.count(told) == 1, done
+            assert not more or json.loads(done.stdout) is not None, done
+        servers[EU].stop()
+        wait_until(lambda: console.states() == {EU: "away", US: "away"}, console.states)
+        done = console.by("ann", *arguments)
+        assert done.returncode == 1 and done.stderr.count(" is away: ") == 2, done
+    finally:
+        for server in servers.values():
+            server.start()
+    wait_until(lambda: console.states() == both, console.states)
+
+
 @pytest.mark.parametrize("name", [EU, US])
 def test_a_decision_goes_to_the_ledger_that_asked_and_to_no_other(
         console, ledgers, double, token, name):

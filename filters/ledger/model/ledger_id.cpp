@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <ranges>
 
 #include "filters/ledger/model/row_id.h"
 
@@ -25,6 +26,14 @@ std::optional<LedgerId> SplitLedgerId(std::string_view text) {
   if (colon == std::string_view::npos || !IsLedgerName(text.substr(0, colon))) return std::nullopt;
   const LedgerId split{text.substr(0, colon), text.substr(colon + 1)};
   return ParseRowId(split.id) ? std::optional(split) : std::nullopt;
+}
+
+bool IsPlaceInLedgers(std::string_view text) {
+  const auto is_place = [](auto part) {
+    const std::string_view one(part);
+    return one.find('=') != one.npos && IsLedgerName(one.substr(0, one.find('=')));
+  };
+  return !text.empty() && std::ranges::all_of(std::views::split(text, '~'), is_place);
 }
 
 }  // namespace recourse

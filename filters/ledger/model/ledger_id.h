@@ -13,5 +13,7 @@ struct LedgerId {
 bool IsLedgerName(std::string_view text);
 // nullopt: it is no such id.
 std::optional<LedgerId> SplitLedgerId(std::string_view text);
+// A place in each of several, where a list goes on: "eu=42.17~us=7.9".
+bool IsPlaceInLedgers(std::string_view text);
 
 }  // namespace recourse
