@@ -48,6 +48,12 @@ std::string Printable(const Json& object, std::string_view name) {
   return TerminalText(ScalarText(object, name));
 }
 
+// What it undoes stands first: at a narrow terminal the end is cut.
+std::string ToolOrUndo(const Json& event) {
+  const std::string undoes = Printable(event, "undoes"), tool = Printable(event, "tool");
+  return undoes.empty() || undoes == "0" ? tool : "undo of " + undoes + " (" + tool + ")";
+}
+
 void AppendItems(std::string& list, std::string_view page, std::string_view name) {
   const auto items = FindJsonSpan(page, "/" + std::string(name));
   if (!items || items->size <= std::size("[]") - 1) return;

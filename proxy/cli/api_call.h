@@ -25,6 +25,9 @@ inline constexpr std::uint64_t kAdminPageMax = 1'000;
 // A member as text that is safe on a terminal; empty: there is none.
 std::string Printable(const Json& object, std::string_view name);
 
+// The tool of an event or operation, or of what it undoes.
+std::string ToolOrUndo(const Json& event);
+
 // On one line, with numbers as people write them.
 std::string LineOfJson(const Json& value);
 

@@ -63,9 +63,6 @@ constexpr Column kEventColumns[] = {
 
 // What an event means to its flow.
 std::string NoteOn(const Json& event) {
-  if (const std::string undoes = Printable(event, "undoes"); !undoes.empty() && undoes != "0") {
-    return "  undo of " + undoes;
-  }
   const std::string cause = Printable(event, "cause");
   if (cause == "human" || cause == "too_late") return "  " + Printable(event, "detail");
   return cause == "undone" ? "  undone" : std::string();
@@ -87,7 +84,7 @@ void AddEventRow(PodTable& table, const Json& event) {
   }
   table.Row(event,
             {Printable(event, "event_id"), Printable(event, "time"), Printable(event, "status"),
-             Printable(event, "phase"), Printable(event, "attempt"), Printable(event, "tool"),
+             Printable(event, "phase"), Printable(event, "attempt"), ToolOrUndo(event),
              Printable(event, "external_ref"), Printable(event, "trace_id") + NoteOn(event)});
 }
 

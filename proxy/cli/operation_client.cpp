@@ -36,7 +36,7 @@ std::string FlowOf(const Json& operation) {
 void AddOperationRow(PodTable& table, const Json& operation) {
   table.Row(operation,
             {Printable(operation, "operation"), Printable(operation, "time"),
-             Printable(operation, "phase"), Printable(operation, "attempt"), Printable(operation, "tool"),
+             Printable(operation, "phase"), Printable(operation, "attempt"), ToolOrUndo(operation),
              Printable(operation, "external_ref"), FlowOf(operation)});
 }
 

@@ -330,6 +330,30 @@ def test_a_flow_that_is_canceled_takes_its_question_back(proxy, double, token):
     assert double.requests(f"/mail/{token}") == []
 
 
+def test_what_recourse_undid_is_no_call_of_the_caller_that_asks(proxy, double, token):
+    trace = "c" * 31 + "2"
+    path = f"/step/{token}"
+    assert call(proxy, path, {"a": 1}, trace).status == 201
+    done = proxy.cli("flows", "cancel", trace, "--reason", "no more")
+    assert done.returncode == 0, done
+
+    def undone():
+        rows = proxy.ask("GET", f"/operations?trace={trace}")[1]["operations"]
+        return next((row for row in rows if row["undoes"] and row["phase"] == "SUCCEEDED"), None)
+
+    undo = wait_until(undone)
+    for what in (["operations"], ["events", "--trace", trace, "--phase", "SUCCEEDED"]):
+        lines = proxy.cli(what[0], "list", "--limit", "1000", *what[1:]).stdout.splitlines()
+        marked = [line for line in lines if f"  undo of {undo['undoes']} (step.done)  " in line]
+        assert len(marked) == 1, lines
+    operation = call(proxy, f"/mail/{token}", {"to": "ada"}).json()["operation"]
+    earlier = proxy.shown(operation)["earlier"]
+    told = [(one["method"], one["phase"]) for one in earlier if one["path"] == path]
+    assert told == [("POST", "COMPENSATED")], earlier
+    shown = proxy.by_hand("ann", "show", str(operation)).stdout.splitlines()
+    assert [line.split()[2] for line in shown if line.endswith(path)] == ["COMPENSATED"], shown
+
+
 def test_secrets_of_the_request_are_neither_shown_nor_on_the_disk(proxy, double, token):
     path = f"/mail/{token}"
     secret = "agent-secret-" + "5" * 30

@@ -156,7 +156,7 @@ def test_retry_lets_a_parked_flow_go_on_and_the_log_tells_its_whole_story(shop, 
     story = shop.recourse.cli("events", "list", "--trace", flow["flow"]).stdout
     for tool in ("orders.create", "payments.charge"):
         step = step_of(flow, tool)["step"]
-        assert f"undo of {step}\n" in story
+        assert f"  undo of {step} ({tool})  " in story
     assert story.count("undone\n") == 2
     moves = [line.split(maxsplit=8) for line in story.splitlines() if "  flow  " in line]
     stuck = f"step {step_of(flow, 'payments.charge')['step']} (payments.charge): "

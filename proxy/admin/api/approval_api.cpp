@@ -249,6 +249,7 @@ std::vector<Event> ApprovalApi::EarlierCalls(const Event& event) {
     for (Event& one : page->events) {
       rows.after = one.id;
       if (one.caller != event.caller || one.operation == event.operation) continue;
+      if (one.undoes != 0) continue;  // no agent has made that call
       calls.insert_or_assign(one.operation, std::move(one));
       if (calls.size() > limits::kEarlierCallsMax) calls.erase(calls.begin());
     }

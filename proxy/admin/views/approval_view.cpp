@@ -158,7 +158,7 @@ constexpr JsonMember<Whole> kWhole[] = {
                   json.Each(name, of.event.approval->decisions, AppendDecision);
                 }),
     Objects<[](const Whole& of) -> const auto& { return of.earlier; }, kEarlier>(
-        "earlier", "", "What else its caller did lately"),
+        "earlier", "", "What else its caller did lately, without the undos that Recourse sent"),
 };
 
 }  // namespace approval_members
