@@ -431,6 +431,7 @@ int main(int argc, char** argv) {
   CLI::App app("Recourse: a sidecar that makes agents' writes repeatable, remembered and undoable",
                "recourse");
   Arguments args;
+  recourse::UseOwnHelp(app);
   app.require_subcommand(1);
   app.set_version_flag("-V,--version", std::string("recourse ") + RECOURSE_VERSION);
   const auto add_admin_options = [&args](CLI::App& command) {

@@ -276,6 +276,7 @@ def test_each_command_has_an_example_that_names_its_own_options(script):
         shown = run_cli(*path, "--help").stdout
         found = re.search(r"Example:\n  recourse " + " ".join(path) + r"(?: (.*))?\n", shown)
         assert found, (path, shown)
+        assert "[]" not in shown and f"\nUsage: recourse {' '.join(path)}" in shown, shown
         for option in re.findall(r"--[a-z-]+", found[1] or ""):
             assert option in candidates(script, *path, option), (path, option)
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "policy/language/config_reader.h"
@@ -50,7 +51,19 @@ void PrintProblems(std::string_view type) {
   }
 }
 
+class OwnHelp final : public CLI::Formatter {
+ public:
+  std::string make_usage(const CLI::App* app, std::string name) const override {
+    constexpr std::string_view kHidden = " []";
+    std::string usage = Formatter::make_usage(app, std::move(name));
+    if (const auto at = usage.find(kHidden); at != usage.npos) usage.erase(at, kHidden.size());
+    return usage;
+  }
+};
+
 }  // namespace
+
+void UseOwnHelp(CLI::App& app) { app.formatter(std::make_shared<OwnHelp>()); }
 
 void AddHelp(CLI::App& app, int& exit_code) {
   CLI::App* help =
