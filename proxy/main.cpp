@@ -323,6 +323,7 @@ void AddEvents(CLI::App& app, Arguments& args) {
       events->add_subcommand("list", "List events, oldest first unless --newest is given");
   list->add_option("--trace", args.query.trace, "Only events of this trace id");
   list->add_option("--tool", args.query.tool, "Only events of this tool");
+  list->add_option("--flow", args.query.flow, "Only what is of the flow of this flow id");
   list->add_option("--status", args.query.status, "PENDING, SUCCESS, FAILED or COMPENSATED");
   list->add_option("--phase", args.query.phase, "DISPATCHING, UNCERTAIN, SUCCEEDED, ...");
   AddPod(*list, args.query.pod);

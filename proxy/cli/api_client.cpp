@@ -93,6 +93,7 @@ std::string EventsTarget(const EventQuery& query, const std::string& after, std:
                        "&limit=" + std::to_string(limit);
   if (!query.trace.empty()) target += "&trace=" + PercentEncode(query.trace);
   if (!query.tool.empty()) target += "&tool=" + PercentEncode(query.tool);
+  if (!query.flow.empty()) target += "&flow=" + PercentEncode(query.flow);
   if (!query.status.empty()) target += "&status=" + PercentEncode(query.status);
   if (!query.phase.empty()) target += "&phase=" + PercentEncode(query.phase);
   if (!query.pod.empty()) target += "&pod=" + PercentEncode(query.pod);

@@ -19,7 +19,7 @@ struct ApiClient {
 };
 
 struct EventQuery {
-  std::string trace, tool, status, phase, pod;
+  std::string trace, tool, flow, status, phase, pod;
   std::string after = "0";    // only events with a larger id
   std::uint64_t limit = 100;  // events printed at most
   bool newest_first = false;

@@ -46,11 +46,18 @@ bool IsWaiting(const OperationQuery& query) { return query.phase == NameOf(Phase
 std::string PageTarget(const OperationQuery& query, std::uint64_t left, const std::string& before) {
   std::string target = fmt::format("{}?limit={}", admin_paths::kOperations,
                                    std::min<std::uint64_t>(left, limits::kOperationsPageMax));
-  if (!query.phase.empty()) target += "&phase=" + PercentEncode(query.phase);
   if (IsWaiting(query)) target += "&observed=false";
-  if (!query.tool.empty()) target += "&tool=" + PercentEncode(query.tool);
-  if (!query.pod.empty()) target += "&pod=" + PercentEncode(query.pod);
-  if (!before.empty()) target += "&before=" + PercentEncode(before);
+  for (const auto& [name, value] : {std::pair("phase", &query.phase),
+                                    {"tool", &query.tool},
+                                    {"pod", &query.pod},
+                                    {"status", &query.status},
+                                    {"trace", &query.trace},
+                                    {"flow", &query.flow},
+                                    {"caller", &query.caller},
+                                    {"value", &query.value},
+                                    {"before", &before}}) {
+    if (!value->empty()) target += fmt::format("&{}={}", name, PercentEncode(*value));
+  }
   return target;
 }
 

@@ -11,6 +11,8 @@ namespace recourse {
 
 struct OperationQuery {
   std::string phase, tool, pod;  // empty: any
+  std::string status, trace, flow, caller;
+  std::string value;  // the external reference, or that of a kept field of the answer
   std::uint64_t limit = 100;
 };
 

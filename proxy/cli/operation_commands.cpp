@@ -26,7 +26,13 @@ void AddOperations(CLI::App& app, const ApiClient& client,
   CLI::App* list = operations->add_subcommand("list", "List operations, newest first");
   list->add_option("--phase", args->query.phase,
                    "Only those in this phase; UNCERTAIN: without what observe mode saw");
+  list->add_option("--status", args->query.status, "PENDING, SUCCESS, FAILED or COMPENSATED");
   list->add_option("--tool", args->query.tool, "Only those of this tool");
+  list->add_option("--trace", args->query.trace, "Only those of this trace id");
+  list->add_option("--flow", args->query.flow, "Only those of the flow of this flow id");
+  list->add_option("--caller", args->query.caller, "Only those of this caller");
+  list->add_option("--value", args->query.value,
+                   "Only those of this external reference, or this value of a kept answer's field");
   AddPod(*list, args->query.pod);
   list->add_option("--limit", args->query.limit, "Print at most this many")
       ->capture_default_str()

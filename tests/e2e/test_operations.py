@@ -213,6 +213,25 @@ def test_events_are_listed_and_shown(proxy, double, token):
     assert proxy.cli("events", "show", "999999999").returncode == 1
 
 
+def test_operations_are_listed_by_what_the_admin_api_knows_them_by(proxy, double, token):
+    trace = f"{abs(hash(token)):032x}"[-32:]
+    path = f"/plain/{token}"
+    answer = rawhttp.call(proxy.port, "POST", path, headers=rawhttp.traced(trace),
+                          body={"client_ref": token})
+    assert answer.status == 201
+    (event,) = [one for one in proxy.admin("GET", f"/operations?trace={trace}")["operations"]]
+    for name, value in (("trace", trace), ("flow", trace), ("value", event["external_ref"])):
+        listed = json.loads(proxy.cli("operations", "list", f"--{name}", value, "--json").stdout)
+        assert listed == [event], name
+    for name in ("status", "caller"):
+        listed = proxy.cli("operations", "list", f"--{name}", event[name], "--json")
+        assert event in json.loads(listed.stdout), name
+    nobody = proxy.cli("operations", "list", "--trace", trace, "--caller", "nobody-else")
+    assert nobody.stdout == "none\n", nobody
+    rows = json.loads(proxy.cli("events", "list", "--flow", trace, "--json").stdout)
+    assert rows and {one["flow"] for one in rows} == {trace}
+
+
 def test_a_list_that_was_cut_says_so_and_the_newest_come_first_if_they_are_asked_for(proxy, token):
     for number in range(3):
         rawhttp.call(proxy.port, "POST", f"/plain/{token}-{number}", headers=WRITE | {
