@@ -99,8 +99,10 @@ std::string SpaceOf(const Json& ledger) {
       fmt::format("{} rows, {} used", Printable(ledger, "rows"),
                   is_known ? Size(NumberIn(ledger, "used_bytes")) : "nobody knows how much");
   if (const auto limit = NumberIn(ledger, "size_limit_bytes"); limit > 0) {
-    text +=
-        fmt::format(" of at most {}, {} free", Size(limit), Size(NumberIn(ledger, "free_bytes")));
+    text += fmt::format(
+        " of at most {}; the next {} are set aside, and more is as it is needed while the disk has "
+        "room",
+        Size(limit), Size(NumberIn(ledger, "free_bytes")));
   }
   return text;
 }
@@ -136,7 +138,7 @@ void TellStreams(const Json& status, const PrintLine& line) {
   for (const Json& one : streams->items) {
     const std::string ledger = Printable(one, "ledger");
     line("stream",
-         fmt::format("{}{} of {}: {}, {} running, {} rows, last seen {} ago",
+         fmt::format("{}{} of {}: {}, {} open, {} rows, last seen {} ago",
                      ledger.empty() ? ledger : ledger + ":", Printable(one, "stream"),
                      Printable(one, "pod"), Printable(one, "state"), Printable(one, "running"),
                      Printable(one, "rows"), Time(NumberIn(one, "silent_s"))));
@@ -272,7 +274,7 @@ int ShowLedger(const ApiClient& client, std::ostream& out, std::ostream& err) {
   }
   if (is_shared) return kExitOk;
   line("tombstones", "tombstones", "");
-  line("free", "free_bytes", " bytes");
+  line("set aside", "free_bytes", " bytes; more is as it is needed while the disk has room");
   line("reserved", "reserve_bytes", " bytes for the outcomes of what runs or is unknown");
   line("limit", "size_limit_bytes", " bytes (--ledger-max)");
   line("oldest row", "oldest_row_s", " s");

@@ -120,7 +120,8 @@ def test_rows_of_all_ledgers_are_listed_and_name_theirs(console, ledgers, token)
     assert f" {status['approvals_pending']} waiting " in said["approvals"], printed
     states = [line for line in printed if line.startswith("ledger ")]
     assert len(states) == 2 and " eu: up; its process: " in states[0], printed
-    assert [line for line in printed if line.startswith("stream       us:")], printed
+    streams = [line for line in printed if line.startswith("stream       us:")]
+    assert re.search(r" of \S+: live, [1-9]\d* open, \d+ rows", streams[-1]), printed
     table = console.by("ann", "operations", "list").stdout
     assert " eu:" in " " + table and "us:" in table
 

@@ -81,7 +81,8 @@ constexpr JsonMember<Stream> kStream[] = {
         .MayLack(),
     Number<[](const Stream& of) { return of.facts.rows; }>("rows"),
     Number<[](const Stream& of) { return of.facts.running; }>(
-        "running", "Being sent, or waiting for an outcome or a human"),
+        "running",
+        "What is open: calls being sent, of unknown outcome or waiting for a human, and flows"),
     Number<[](const Stream& of) { return of.facts.silent_s; }>(
         "silent_s", "Since its last sign of life, which an idle one gives once a minute"),
 };

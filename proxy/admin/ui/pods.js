@@ -35,7 +35,7 @@ export function podFilter(name, chosen) {
 // What each start of each of them is at.
 export function podsCard(streams) {
   if (!streams) return null;
-  const heads = ["Stream", "Pod", "State", "Mode", "Policy", "Rows", "Running", "Silent for"];
+  const heads = ["Stream", "Pod", "State", "Mode", "Policy", "Rows", "Open", "Silent for"];
   return h("section", { class: "card" },
     h("h2", {}, counted(new Set(streams.map((one) => one.pod)).size, "pod")),
     h("div", { class: "scrolls", tabindex: "0", role: "region", "aria-label": "Pods" },

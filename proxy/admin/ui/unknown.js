@@ -67,6 +67,7 @@ function group(title, says, operations, reload) {
     h("ul", { class: "left-steps" }, operations.map((one) => h("li", {},
       h("div", {},
         h("p", {}, h("b", {}, h("a", { href: `#/operation/${one.operation}` }, foreign(one.tool))),
+          one.undoes ? h("span", { class: "muted" }, ` undo of ${one.undoes}`) : "",
           " ", h("span", { class: "mono muted" }, foreign(`${one.method} ${one.path}`))),
         h("p", { class: "muted small" }, date(one.time), " · ",
           spanText(Date.now() - Date.parse(one.time)), " ago · ", one.cause.replaceAll("_", " "),

@@ -188,7 +188,8 @@ constexpr JsonMember<LedgerStats> kLedger[] = {
     Number<&LedgerStats::tombstones>("tombstones"),
     Number<&LedgerStats::locked_carried>("locked_carried"),
     Number<&LedgerStats::used_bytes>("used_bytes"),
-    Number<&LedgerStats::free_bytes>("free_bytes"),
+    Number<&LedgerStats::free_bytes>(
+        "free_bytes", "Set aside for what comes; more is as it is needed while the disk has room"),
     Number<&LedgerStats::reserve_bytes>("reserve_bytes"),
     Number<&LedgerStats::map_bytes>("size_limit_bytes"),
     Hash<&LedgerStats::identity>("identity", "", kTextSchema),
