@@ -143,11 +143,11 @@ def test_a_call_after_the_pod_of_an_equal_one_died_is_its_retry(double, postgres
 
 @pytest.fixture
 def skewed(double, postgres, tmp_path):
-    """Two pods; the policy that one of them gets tells calls apart by other names."""
+    """Two pods, and a policy for one of them in which a tool has another name."""
     url = postgres.ledger()
     policy = Pods.policy(double, f'{{ url: "{url}", group: shop/checkout }}')
     with Pods(tmp_path, double, url, policy=policy) as running:
-        yield running, policy.replace("/notes/{token}\n", "/notes/{token}\n    scope: caller\n", 1)
+        yield running, policy.replace("notes.create", "notes.made")
 
 
 def lost_call_is_repeated_at(older, newer, double, token):
