@@ -126,10 +126,36 @@ TEST_F(GrantsTest, AReaderVerifiesAllAndChangesNothing) {
     EXPECT_TRUE(VerifyPgStream(reader, nullptr, stream).ok);
   }
   EXPECT_EQ(*CheckPgTables(reader), "");
+  const auto gaps = PgStreamGaps(reader);
+  ASSERT_TRUE(gaps) << gaps.error();
+  EXPECT_TRUE(gaps->empty());
   const auto as_reader = Connect(UrlAs(url_, "reader"));
   EXPECT_FALSE(as_reader->Execute("UPDATE ledger SET accepted_why = 'x'"));
   EXPECT_FALSE(as_reader->Execute("DELETE FROM work"));
   EXPECT_FALSE(as_reader->Execute("SELECT nextval('place')"));
+}
+
+// Who sees the streams of one group cannot tell which numbers nobody has.
+TEST_F(GrantsTest, AReaderOfOneGroupIsToldOfNoGaps) {
+  Finish(*a_, "a", "trace-a");
+  Finish(*b_, "b", "trace-b");
+  const auto owner = Connect(url_);
+  const auto given = GrantPg(*owner, {PgTask::kReader, "reader", "b"});
+  ASSERT_TRUE(given) << given.error();
+  PgReader reader{PgOptions{.url = UrlAs(url_, "reader")}};
+  const auto streams = ListPgStreams(reader);
+  ASSERT_TRUE(streams) << streams.error();
+  ASSERT_EQ(streams->size(), 1U);
+  EXPECT_TRUE(VerifyPgStream(reader, nullptr, streams->front()).ok);
+  EXPECT_EQ(*CheckPgTables(reader), "");
+  const auto gaps = PgStreamGaps(reader);
+  ASSERT_TRUE(gaps) << gaps.error();
+  EXPECT_TRUE(gaps->empty());
+  ASSERT_TRUE(owner->Execute("SELECT nextval('stream_number')"));
+  EXPECT_TRUE(PgStreamGaps(reader)->empty());
+  ASSERT_TRUE(GrantPg(*owner, {PgTask::kReader, "reader", ""}));
+  PgReader of_all{PgOptions{.url = UrlAs(url_, "reader")}};
+  EXPECT_EQ(PgStreamGaps(of_all)->size(), 1U);
 }
 
 TEST_F(GrantsTest, OnlyAKeeperLetsOldRowsLeave) {

@@ -42,7 +42,9 @@ std::string_view RightsOf(PgTask task) {
              "GRANT USAGE, SELECT, UPDATE ON SEQUENCE stream_number, place TO {0};\n";
     case PgTask::kReader:
       return "GRANT SELECT ON ledger, stream, operation, intent, flow, event, work, policy, moved,"
-             " secret TO {0};\n";
+             " secret TO {0};\n"
+             // Which numbers were given away; it may take none.
+             "GRANT SELECT ON SEQUENCE stream_number TO {0};\n";
     case PgTask::kMigration:
       break;
   }

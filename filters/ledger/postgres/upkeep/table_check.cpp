@@ -30,11 +30,15 @@ constexpr PgStatement kNamedStreams{
     " UNION ALL SELECT unnest(ARRAY[op_stream, prev_stream]), 'rows of others are' FROM event"
     ") AS r WHERE r.stream > 0"
     " AND NOT EXISTS (SELECT 1 FROM stream s WHERE s.stream = r.stream) LIMIT 1"};
+// To whom rows of some groups are hidden every stream of those would be one.
 constexpr PgStatement kStreamGaps{
     "stream_gaps",
     "SELECT n.stream FROM (SELECT 1::bigint AS stream UNION ALL SELECT stream + 1 FROM stream) AS n"
     " WHERE n.stream <= (SELECT last_value FROM stream_number WHERE is_called)"
-    " AND NOT EXISTS (SELECT 1 FROM stream s WHERE s.stream = n.stream) ORDER BY 1 LIMIT 16"};
+    " AND NOT EXISTS (SELECT 1 FROM stream s WHERE s.stream = n.stream)"
+    " AND (NOT row_security_active('stream') OR EXISTS (SELECT 1 FROM pg_policies"
+    " WHERE schemaname = current_schema() AND tablename = 'stream' AND policyname = current_user"
+    " AND qual = 'true')) ORDER BY 1 LIMIT 16"};
 // Flags: neither another one's name, nor a tombstone, nor a placeholder.
 constexpr PgStatement kLostOperations{
     "lost_operations",

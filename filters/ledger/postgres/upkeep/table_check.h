@@ -19,6 +19,7 @@ namespace recourse {
 std::expected<std::string, std::string> CheckPgTables(PgReader& reader);
 
 // Numbers that were given to streams of which nothing is left, or that never began; a few of them.
+// Who sees some groups alone is told of none.
 std::expected<std::vector<std::uint64_t>, std::string> PgStreamGaps(PgReader& reader);
 
 // What rows of one group's log say that `intent` must have, and that what it has of theirs leads to
