@@ -196,6 +196,39 @@ TEST_F(ImportTest, OneThatWasEndedGoesOn) {
   EXPECT_TRUE(again->starts_with("nothing to do: ")) << *again;
 }
 
+TEST_F(ImportTest, DoneAgainItTellsOfAsManyRows) {
+  OpenVolume();
+  for (const char* const key : {"one", "two", "three"}) Finish(Call(key));
+  const auto first = Import();
+  ASSERT_TRUE(first) << first.error();
+  const std::string imported = "imported ";
+  ASSERT_TRUE(first->starts_with(imported)) << *first;
+  const std::string rows = first->substr(imported.size(), first->find(" rows ") - imported.size());
+  EXPECT_GT(std::stoul(rows), 6U);
+  const auto again = Import();
+  ASSERT_TRUE(again) << again.error();
+  EXPECT_EQ(*again, "nothing to do: its " + rows + " rows are there already");
+}
+
+// It is the database that does not fit.
+TEST_F(ImportTest, ARefusalSaysNothingAgainstTheVolume) {
+  OpenVolume();
+  Finish(Call("volume"), "volume");
+  auto pod = OpenTestPostgres(url_, clock_);
+  const auto at_work = Import();
+  ASSERT_FALSE(at_work);
+  EXPECT_TRUE(at_work.error().starts_with(directory_.data() + " was not imported: pods of "))
+      << at_work.error();
+  pod.reset();
+  ASSERT_TRUE((*PgConnection::Open({.url = url_}))->Execute("UPDATE ledger SET install_id = 'x'"));
+  const auto other = Import();
+  ASSERT_FALSE(other);
+  EXPECT_TRUE(other.error().starts_with(directory_.data() +
+                                        " was not imported: the database belongs"
+                                        " to another install.secret"))
+      << other.error();
+}
+
 TEST_F(ImportTest, KeysThatTheDatabaseHasStayWhatTheyMeanThere) {
   OpenVolume();
   Finish(Call("both"), "volume");

@@ -27,16 +27,17 @@ using ImportDone = std::expected<void, std::string>;
 // Its keys are made with that secret: with another one its calls would be taken for others, and
 // others for its calls.
 LedgerSecretsOf JudgedBy(const PgLedgerFacts& facts, LedgerSecretsOf secrets,
-                         std::string& install_id) {
-  return [&facts, secrets = std::move(secrets),
-          &install_id](const LedgerFacts& of) -> std::expected<LedgerSecrets, std::string> {
+                         std::string& install_id, std::string& misfit) {
+  return [&facts, secrets = std::move(secrets), &install_id,
+          &misfit](const LedgerFacts& of) -> std::expected<LedgerSecrets, std::string> {
     auto loaded = secrets(of);
     if (!loaded) return loaded;
     if (!facts.install_id.empty() && facts.install_id != loaded->install_id) {
-      return std::unexpected(
+      misfit =
           "the database belongs to another install.secret: that is another domain of trust, whose "
           "calls have other keys; import it into a database of its own, and give its pods this "
-          "directory's install.secret");
+          "directory's install.secret";
+      return std::unexpected(misfit);
     }
     install_id = loaded->install_id;
     return loaded;
@@ -111,7 +112,8 @@ std::expected<std::string, std::string> Bring(EventLog& log, ImportStream& strea
         "or was put back; what the database has was not changed");
   }
   if (stream.is_complete()) {
-    return fmt::format("nothing to do: its {} rows are there already", tables.rows());
+    return fmt::format("nothing to do: its {} rows are there already",
+                       log.last_seq() + 1 - log.base().first_seq);
   }
   tables.Finish();
   const auto summary = stream.Complete(tables);
@@ -137,20 +139,29 @@ std::expected<std::string, std::string> ImportLedger(LedgerImport import, const 
   if (!HasLedger(import.from.directory)) {
     return std::unexpected(import.from.directory + " holds no ledger");
   }
-  std::string install_id;
+  std::string install_id, misfit;  // why the database, not the directory, refuses
   import.from.moves_to = ToHex(facts->identity);
-  import.from.secrets = JudgedBy(*facts, std::move(import.from.secrets), install_id);
+  import.from.secrets = JudgedBy(*facts, std::move(import.from.secrets), install_id, misfit);
   ImportStream stream(**connection);
   import.from.is_taken = [&](EventLog& log) -> ImportDone {
     (*connection)->Queue(kImportInstall, PgArguments().Bytes(install_id));
-    if (auto put = (*connection)->Run(); !put) return std::unexpected(put.error().text);
-    return stream.Begin({.identity = log.identity(),
-                         .group = import.group,
-                         .pod = import.from.directory,
-                         .agents = import.group + "/" + CallerIdentity().name,
-                         .base = log.base()});
+    ImportDone begun;
+    if (auto put = (*connection)->Run(); !put) {
+      begun = std::unexpected(put.error().text);
+    } else {
+      begun = stream.Begin({.identity = log.identity(),
+                            .group = import.group,
+                            .pod = import.from.directory,
+                            .agents = import.group + "/" + CallerIdentity().name,
+                            .base = log.base()});
+    }
+    if (!begun) misfit = begun.error();
+    return begun;
   };
   auto parts = OpenLmdbParts(import.from);
+  if (!parts && !misfit.empty()) {
+    return std::unexpected(fmt::format("{} was not imported: {}", import.from.directory, misfit));
+  }
   if (!parts) return std::unexpected(parts.error());
   return Bring(*parts->log, stream, clock);
 }
