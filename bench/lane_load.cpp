@@ -78,7 +78,7 @@ class Load {
 
 Tally AskForNothing(const std::string& url, double seconds) {
   const auto connection = PgConnection::Open({.url = url});
-  if (!connection) DieOf(connection.error());
+  if (!connection) DieOf(connection.error().why);
   Tally tally;
   const std::uint64_t begin = NowNs();
   const std::uint64_t end = begin + static_cast<std::uint64_t>(seconds * 1e9);
@@ -107,7 +107,7 @@ int Serve(const std::string& url, int pods) {
                                                 .install_id = "bench"},
                                       .keys = keys},
                                      clock);
-    if (!opened) DieOf(opened.error());
+    if (!opened) DieOf(opened.error().why);
     all.push_back(std::move(*opened));
   }
   std::puts("ready");

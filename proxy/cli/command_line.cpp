@@ -89,7 +89,7 @@ constexpr ExitCodeFact kExitCodes[] = {
     {kExitOk, "done; of `drill`: the promise was kept"},
     {kExitRuntime,
      "it could not be done, or what was looked at is not as it should be; the line on stderr says "
-     "why"},
+     "why; `run`: start it again, also where a shared ledger's database is away"},
     {kExitUsage, "the command line, or a file that it names, is wrong"},
     {kExitPolicy, "the policy or the operators file has errors; each is named by line and column"},
     {kExitLatched,
@@ -97,8 +97,8 @@ constexpr ExitCodeFact kExitCodes[] = {
     {kExitLedgerCut,
      "`run`: the ledger's file was cut or its disk failed under it; the next start checks it"},
     {kExitLedger,
-     "the ledger is damaged, unusable or held by another process; no restart helps, the line on "
-     "stderr says what does"},
+     "the ledger is damaged, unusable or held by another process, or its database refuses "
+     "this process; no restart helps, the line on stderr says what does"},
 };
 
 // "events list"; empty for the app itself.

@@ -46,9 +46,12 @@ int FailLedger(std::ostream& err, const std::string& why) {
   return kExitLedger;
 }
 
-int PrintSaid(const std::expected<std::string, std::string>& said, std::ostream& out,
+int PrintSaid(const std::expected<std::string, Unopened>& said, std::ostream& out,
               std::ostream& err) {
-  if (!said) return FailLedger(err, said.error());
+  if (!said) {
+    const auto& [why, may_pass] = said.error();
+    return may_pass ? Fail(err, why) : FailLedger(err, why);
+  }
   out << *said << "\n";
   return kExitOk;
 }

@@ -216,11 +216,14 @@ std::unique_ptr<Ledger> OpenLedgerOrThrow(const Config& config, LedgerSecretFile
   if (url.store != LedgerUrl::Store::kLmdb) MakeDirectoryOrThrow(config.data);
   auto ledger = OpenLedger(url, std::move(options), clock);
   if (ledger) return std::move(*ledger);
-  if (successor.is_stopped()) throw StartupError(kExitOk, "ended by a signal: " + ledger.error());
-  if (policy.mode != Mode::kObserve) throw StartupError(kExitLedger, ledger.error());
+  std::string& why = ledger.error().why;
+  if (successor.is_stopped()) throw StartupError(kExitOk, "ended by a signal: " + why);
+  // Whoever restarts what may pass lets a database come up after this process.
+  const int exit_code = ledger.error().may_pass ? kExitRuntime : kExitLedger;
+  if (policy.mode != Mode::kObserve) throw StartupError(exit_code, why);
   Log(LogLevel::kError, "observe mode goes on WITHOUT a ledger: calls pass, nothing is recorded",
-      {{"reason", ledger.error()}, {"advice", "mend that and restart"}});
-  return MakeUnopenedLedger(std::move(ledger.error()));
+      {{"reason", why}, {"advice", "mend that and restart"}});
+  return MakeUnopenedLedger(std::move(why));
 }
 
 const Clock& ClockOf(Ledger& ledger, const Clock& own) {

@@ -1,6 +1,7 @@
 """What operators and auditors are told while the database of a shared ledger does not answer: that,
 and never that nothing is there, that nothing waits, or that something was changed."""
 
+import json
 import types
 
 import pytest
@@ -90,6 +91,29 @@ def test_what_alerts_look_at_stays_as_it_was(away):
     assert gauges(away.pod) == away.gauges
     assert away.gauges["recourse_flows_parked"] == 1
     assert "recourse_ledger_up 0" in away.pod.probe("/metrics")[1]
+
+
+def test_the_log_says_that_the_database_is_back(double, tmp_path):
+    with Postgres() as server, Pods(tmp_path, double, server.ledger(), ["pod"]) as pods:
+        def log():
+            lines = [line for line in pods.pod.stderr().splitlines() if line.startswith("{")]
+            return [json.loads(line) for line in lines]
+
+        def told():
+            return [line["msg"] for line in log() if "the ledger's database" in line["msg"]]
+
+        gone = "the ledger's database is away; new writes are held back"
+        back = "the ledger's database answers again"
+        for times in (1, 2):
+            server.stop()
+            wait_until(lambda: told().count(gone) >= times, told)
+            server.start()
+            wait_until(lambda: told().count(back) >= times, told)
+            write(pods.pod, f"/notes/back-{times}", f"back-{times}")
+        (first, *_), (second, *_) = [
+            [line for line in log() if line["msg"] == one] for one in (gone, back)]
+        assert told().count(back) == 2 and told()[-1] == back, told()
+        assert (first["level"], second["level"]) == ("error", "info"), (first, second)
 
 
 def test_a_pod_tells_of_which_stream_it_tells_and_what_to_back_up(double, tmp_path):

@@ -16,6 +16,7 @@ from support.postgres import Postgres, name_of
 from support.recourse import NotReady, run_cli
 from support.waiting import wait_until
 from test_fleet import Pods, write
+from test_fleet_console import Steward
 
 
 @pytest.fixture(scope="module")
@@ -85,9 +86,8 @@ def test_a_password_that_has_changed_is_read_again(double, postgres, url, tmp_pa
         assert "-word" not in pods.pod.stderr()
 
 
-def test_a_server_whose_certificate_is_of_another_is_refused_with_words(double, tmp_path, token):
-    here = f"127.{1 + secrets.randbelow(250)}.{secrets.randbelow(250)}.9"
-    maker, other = Maker(tmp_path / "ca"), Maker(tmp_path / "other")
+def with_tls(maker, here):
+    """A server whose name is db.shop.example."""
     postgres = Postgres(settings=[
         f"listen_addresses={here}", "ssl=on", "ssl_cert_file=db.pem", "ssl_key_file=db.key"])
     made = maker.issue("db", san="DNS:db.shop.example")
@@ -96,6 +96,13 @@ def test_a_server_whose_certificate_is_of_another_is_refused_with_words(double, 
         at = pathlib.Path(postgres.data, file.name)
         at.chmod(0o600)
         shutil.chown(at, pathlib.Path(postgres.data).owner())
+    return postgres
+
+
+def test_a_server_whose_certificate_is_of_another_is_refused_with_words(double, tmp_path, token):
+    here = f"127.{1 + secrets.randbelow(250)}.{secrets.randbelow(250)}.9"
+    maker, other = Maker(tmp_path / "ca"), Maker(tmp_path / "other")
+    postgres = with_tls(maker, here)
 
     def url(name, authority=maker, user="recourse", more=""):
         return (f"postgres://{user}@{name}/{place}?hostaddr={here}&sslmode=verify-full"
@@ -104,18 +111,135 @@ def test_a_server_whose_certificate_is_of_another_is_refused_with_words(double, 
     with postgres:
         place = name_of(postgres.database())
         assert run_cli("ledger", "migrate", "--ledger", url("db.shop.example")).returncode == 0
-        for wrong, why in ((url("db.evil.example"), 'does not match host name "db.evil.example"'),
-                           (url("db.shop.example", other), "certificate verify failed")):
+        # A certificate may be renewed, or a clock set; a name in the URL is a person's.
+        for wrong, why, code in (
+            (url("db.evil.example"), 'does not match host name "db.evil.example"', 78),
+            (url("db.shop.example", other), "certificate verify failed", 1),
+        ):
             refused = run_cli("ledger", "status", "--ledger", wrong)
-            assert refused.returncode == 78 and why in refused.stderr, refused
+            assert refused.returncode == code and why in refused.stderr, refused
+            assert "sslrootcert=FILE" in refused.stderr and "sslmode" in refused.stderr
+            assert "password" not in refused.stderr and "has its host" not in refused.stderr
             pods = Pods(tmp_path, double, wrong)
-            with pytest.raises(NotReady, match="exit 78: "):
+            with pytest.raises(NotReady, match=f"exit {code}: "):
                 pods.a.start()
             assert why in pods.a.stderr()
         with Pods(tmp_path, double, url("db.shop.example"), ["pod"]) as pods:
             write(pods.pod, f"/notes/{token}", token)
         passwords_are_bound_to_the_channel(postgres, here, lambda user, more="": url(
             "db.shop.example", user=user, more=more))  # fmt: skip
+
+
+def refused_start(pod, code):
+    """What a start says that comes to nothing."""
+    with pytest.raises(NotReady, match=f"exit {code}: "):
+        pod.start()
+    return pod.stderr().splitlines()[-1]
+
+
+def test_who_starts_before_the_database_is_started_again(double, tmp_path, token):
+    """A machine boots them in any order; what no restart mends is code 78."""
+    with Postgres() as postgres:
+        url = postgres.ledger()
+        database = name_of(url)
+        pods = Pods(tmp_path, double, url, ["pod", "other"])
+        steward = Steward(tmp_path / "steward", pods.policy(
+            double, f'{{ url: "{url}", group: shop/checkout }}'), pods.secrets)  # fmt: skip
+        postgres.stop()
+        for process in (pods.pod, steward):
+            assert "cannot be reached" in refused_start(process, 1)
+        migrated = run_cli("ledger", "migrate", "--ledger", url)
+        assert migrated.returncode == 1 and "cannot be reached" in migrated.stderr, migrated
+        postgres.start()
+        only = "default_transaction_read_only"
+        postgres.sql("postgres", f"ALTER DATABASE {database} SET {only} = on")
+        assert "read-only" in refused_start(pods.pod, 1)
+        postgres.sql("postgres", f"ALTER DATABASE {database} RESET {only};"
+                                 f"ALTER DATABASE {database} CONNECTION LIMIT 0;"
+                                 "CREATE ROLE plain LOGIN")  # fmt: skip
+        plain = url.replace("//recourse@", "//plain@")
+        (tmp_path / "plain").mkdir()
+        crowded = Pods(tmp_path / "plain", double, plain, ["pod"])
+        assert "too many connections" in refused_start(crowded.pod, 1)
+        with postgres.frozen():
+            assert "timeout expired" in refused_start(Pods(
+                tmp_path, double, url.partition("?")[0], ["hung"]).hung, 1)  # fmt: skip
+        nowhere = url.replace(f"/{database}?", "/nowhere?")
+        assert "does not exist" in refused_start(Pods(tmp_path, double, nowhere).a, 78)
+        with pods.pod:
+            write(pods.pod, f"/notes/{token}", token)
+        pods.other.arguments[1].write_text("77" * 32 + "\n")
+        said = refused_start(pods.other, 78)
+        assert "all groups of a database have one" in said
+
+
+def test_a_role_that_may_not_is_told_what_gives_it_the_right(double, postgres, url, tmp_path,
+                                                              token):  # fmt: skip
+    """Whose rights are those of another group, too."""
+    role, group = f"pod_{token}", "shop/checkout"
+    postgres.sql(url, f'CREATE ROLE "{role}" LOGIN')
+    mine = url.replace("//recourse@", f"//{role}@")
+    pods = Pods(tmp_path, double, mine, ["pod"])
+    told = f"forbids that to the role {role}, group {group}: ERROR:"
+    grant = f"recourse ledger grant --ledger URL --role {role} --as pod --group {group}"
+    said = refused_start(pods.pod, 78)
+    assert told in said and "permission denied for table ledger" in said, said
+    assert said.endswith(grant), said
+
+    def ask(*words, address=mine):
+        return run_cli("ledger", words[0], "--ledger", address, *words[1:])
+
+    for words, code, why in (
+        (["verify"], 78, f"--role {role} --as reader"),
+        (["migrate"], 78, f"--role {role} --as migration"),
+        (["grant", "--role", role, "--as", "reader"], 78, "as the role that owns"),
+        (["accept", "--group", group, "--reason", "r"], 78, f"--as pod --group {group}"),
+    ):
+        done = ask(*words)
+        assert done.returncode == code and why in done.stderr, done
+        assert f"role {role}" in done.stderr and "does not answer" not in done.stderr, done
+
+    def given(*words):
+        done = ask("grant", "--role", role, "--as", *words, address=url)
+        assert done.returncode == 0, done
+
+    given("pod", "--group", "another/one")
+    said = refused_start(pods.pod, 78)
+    assert 'row-level security policy for table "stream"' in said and said.endswith(grant), said
+    nobody = ask("grant", "--role", "nobody", "--as", "reader", address=url)
+    assert nobody.returncode == 78 and nobody.stderr.endswith("CREATE ROLE\n"), nobody
+    given("pod", "--group", group)
+    with pods.pod:
+        write(pods.pod, f"/notes/{token}", token)
+    given("reader")
+    for words in (["verify"], ["export", "--format", "ndjson"], ["status"]):
+        done = ask(*words)
+        assert done.returncode == 0 and done.stderr == "", done
+    postgres.sql(url, f'REVOKE SELECT ON intent FROM "{role}"')
+    done = ask("verify")
+    assert done.returncode == 1 and f"--role {role} --as reader" in done.stderr, done
+    assert "does not answer" not in done.stderr, done
+
+
+def test_a_password_that_is_refused_is_told_by_its_file(double, tmp_path):
+    here = f"127.{1 + secrets.randbelow(250)}.{secrets.randbelow(250)}.9"
+    postgres = with_tls(Maker(tmp_path / "ca"), here)
+    words = tmp_path / "password"
+    words.write_text("not-the-word\n")
+    with postgres:
+        url = postgres.ledger()
+        postgres.sql(url, "CREATE ROLE app SUPERUSER LOGIN PASSWORD 'the-word'")
+        rules = pathlib.Path(postgres.data, "pg_hba.conf")
+        rules.write_text("host all app 127.0.0.0/8 scram-sha-256\n" + rules.read_text())
+        postgres.sql(url, "SELECT pg_reload_conf()")
+        app = f"postgres://app@{here}/{name_of(url)}"
+        pods = Pods(tmp_path, double, app, ["pod"], more=f', password_file: "{words}"')
+        said = refused_start(pods.pod, 1)
+        assert "refuses the password" in said and f"it is what {words} holds" in said, said
+        assert said.count("password authentication failed") == 1, said
+        words.write_text("the-word\n")
+        with pods.pod:
+            assert status_of(pods.pod, "/notes/known") == 201
 
 
 def passwords_are_bound_to_the_channel(postgres, here, url):

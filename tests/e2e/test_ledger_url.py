@@ -120,7 +120,7 @@ def test_policy_check_tells_what_pods_of_a_group_share(double, tmp_path):
 def test_a_database_that_is_not_there_is_told_with_what_to_do(double, tmp_path):
     url = SHARED.replace("/recourse?", "/recourse?connect_timeout=2&")
     policy = standard(double, ledger="group: a/b")
-    said = refused(tmp_path, policy, "--ledger", url, *secrets(tmp_path), code=78)
+    said = refused(tmp_path, policy, "--ledger", url, *secrets(tmp_path), code=1)
     assert "the ledger's database cannot be reached: " in said, said
     assert "; see that it runs, and that --ledger or the policy's ledger.url has its host" in said
 

@@ -22,7 +22,7 @@ constexpr PgStatement kWarn{"test_warn", "COMMIT"};
 std::unique_ptr<PgConnection> Connect(const std::string& url,
                                       Millis answer_within = std::chrono::minutes(1)) {
   auto opened = PgConnection::Open({.url = url, .answer_within = answer_within});
-  EXPECT_TRUE(opened) << (opened ? "" : opened.error());
+  EXPECT_TRUE(opened) << (opened ? "" : opened.error().why);
   return opened ? std::move(*opened) : nullptr;
 }
 
@@ -95,7 +95,7 @@ TEST(PostgresConnectionTest, ACommitThatMayBeLostIsRefused) {
   const std::string url = FreshPostgresUrl() + " options='-csynchronous_commit=off'";
   const auto refused = PgConnection::Open({.url = url});
   ASSERT_FALSE(refused);
-  EXPECT_NE(refused.error().find("synchronous_commit=off"), std::string::npos);
+  EXPECT_NE(refused.error().why.find("synchronous_commit=off"), std::string::npos);
   EXPECT_TRUE(PgConnection::Open({.url = url, .unsafe_commit = true}));
 }
 
@@ -106,14 +106,14 @@ TEST(PostgresConnectionTest, NeitherUrlNorPasswordIsInWhatGoesWrong) {
   const auto refused = PgConnection::Open(
       {.url = "host=" + directory.path() + " user=u password=topsecret", .password_file = file});
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().find("hunter2"), std::string::npos) << refused.error();
-  EXPECT_EQ(refused.error().find("topsecret"), std::string::npos) << refused.error();
+  EXPECT_EQ(refused.error().why.find("hunter2"), std::string::npos) << refused.error().why;
+  EXPECT_EQ(refused.error().why.find("topsecret"), std::string::npos) << refused.error().why;
   const auto unread = PgConnection::Open({.url = "postgres://u:topsecret@h:x:y/d?nothing=1"});
   ASSERT_FALSE(unread);
-  EXPECT_EQ(unread.error().find("topsecret"), std::string::npos) << unread.error();
+  EXPECT_EQ(unread.error().why.find("topsecret"), std::string::npos) << unread.error().why;
   const auto why = [](const std::string& path) {
     const auto opened = PgConnection::Open({.url = "host=/x", .password_file = path});
-    return opened ? std::string() : opened.error();
+    return opened ? std::string() : opened.error().why;
   };
   EXPECT_EQ(why("/nowhere"),
             "the password file of the ledger's database, /nowhere, cannot be read: No such file or "
@@ -139,10 +139,10 @@ TEST(PostgresSchemaTest, ALedgerIsMadeOnceAndKeepsItsIdentity) {
   const auto connection = Connect(url);
   const auto missing = ReadPgLedgerFacts(*connection);
   ASSERT_FALSE(missing);
-  EXPECT_NE(missing.error().find("recourse ledger migrate"), std::string::npos);
+  EXPECT_NE(missing.error().why.find("recourse ledger migrate"), std::string::npos);
   ASSERT_TRUE(MigratePgSchema(*connection));
   const auto first = ReadPgLedgerFacts(*connection);
-  ASSERT_TRUE(first) << first.error();
+  ASSERT_TRUE(first) << first.error().why;
   EXPECT_EQ(first->schema_version, kPgSchemaVersion);
   EXPECT_NE(first->identity, Digest{});
   ASSERT_TRUE(MigratePgSchema(*connection));

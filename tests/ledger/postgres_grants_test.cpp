@@ -29,7 +29,7 @@ class GrantsTest : public testing::Test {
   }
   static std::unique_ptr<PgConnection> Connect(const std::string& url) {
     auto opened = PgConnection::Open({.url = url});
-    EXPECT_TRUE(opened) << (opened ? "" : opened.error());
+    EXPECT_TRUE(opened) << (opened ? "" : opened.error().why);
     return opened ? std::move(*opened) : nullptr;
   }
   void SetUp() override {
@@ -43,7 +43,7 @@ class GrantsTest : public testing::Test {
                                  "\" LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$"));
       for (int again = 0; again < 2; ++again) {
         const auto given = GrantPg(*owner, {task, role, group});
-        ASSERT_TRUE(given) << given.error();
+        ASSERT_TRUE(given) << given.error().why;
       }
     }
     a_ = Open(url_a_, "a");
@@ -57,7 +57,7 @@ class GrantsTest : public testing::Test {
                                                 .install_id = "install-1"},
                                       .wait = std::chrono::minutes(1)},
                                      clock_);
-    EXPECT_TRUE(opened) << (opened ? "" : opened.error());
+    EXPECT_TRUE(opened) << (opened ? "" : opened.error().why);
     return opened ? std::move(*opened) : nullptr;
   }
   Event Finish(Ledger& ledger, std::string_view key, std::string_view trace) {
@@ -141,7 +141,7 @@ TEST_F(GrantsTest, AReaderOfOneGroupIsToldOfNoGaps) {
   Finish(*b_, "b", "trace-b");
   const auto owner = Connect(url_);
   const auto given = GrantPg(*owner, {PgTask::kReader, "reader", "b"});
-  ASSERT_TRUE(given) << given.error();
+  ASSERT_TRUE(given) << given.error().why;
   PgReader reader{PgOptions{.url = UrlAs(url_, "reader")}};
   const auto streams = ListPgStreams(reader);
   ASSERT_TRUE(streams) << streams.error();
@@ -189,7 +189,7 @@ TEST_F(GrantsTest, AMigrationOwnsTheTablesAndRightsAreTakenBack) {
                      " duplicate_object THEN NULL; END $$"));
   ASSERT_TRUE(GrantPg(*owner, {PgTask::kMigration, "migration", ""}));
   const auto migrated = MigratePgSchema(*Connect(UrlAs(url_, "migration")));
-  EXPECT_TRUE(migrated) << migrated.error();
+  EXPECT_TRUE(migrated) << migrated.error().why;
   // What it makes anew is not seen by who may not.
   Finish(*a_, "a", "trace-a");
   ASSERT_TRUE(GrantPg(*owner, {PgTask::kReader, "pod_a", "a"}));

@@ -27,10 +27,10 @@ class GroupsTest : public testing::Test {
  protected:
   std::unique_ptr<Ledger> Open(const std::string& group) {
     auto opened = TryOpen(group);
-    EXPECT_TRUE(opened) << (opened ? "" : opened.error());
+    EXPECT_TRUE(opened) << (opened ? "" : opened.error().why);
     return opened ? std::move(*opened) : nullptr;
   }
-  std::expected<std::unique_ptr<Ledger>, std::string> TryOpen(const std::string& group) {
+  std::expected<std::unique_ptr<Ledger>, Unopened> TryOpen(const std::string& group) {
     return OpenPostgresLedger({.store = {.connection = {.url = url_},
                                          .group = group,
                                          .pod = "pod-" + group,
@@ -69,7 +69,7 @@ class GroupsTest : public testing::Test {
   }
   void Execute(const std::string& sql) const {
     const auto connection = PgConnection::Open({.url = url_});
-    ASSERT_TRUE(connection) << connection.error();
+    ASSERT_TRUE(connection) << connection.error().why;
     const auto done = (*connection)->Execute(sql);
     EXPECT_TRUE(done) << (done ? "" : done.error().text);
   }
@@ -199,7 +199,7 @@ class OlderTablesTest : public GroupsTest {
     const auto connection = PgConnection::Open({.url = url_});
     for (int again = 0; again < 2; ++again) {
       const auto migrated = MigratePgSchema(**connection);
-      ASSERT_TRUE(migrated) << migrated.error();
+      ASSERT_TRUE(migrated) << migrated.error().why;
     }
   }
 };
@@ -265,7 +265,7 @@ TEST_F(OlderTablesTest, RolesThatHadRightsHaveThemOfTheNewTable) {
   std::string url = url_;
   url.replace(url.find("user=recourse"), std::string("user=recourse").size(), "user=older_pod");
   const auto as_pod = PgConnection::Open({.url = url});
-  ASSERT_TRUE(as_pod) << as_pod.error();
+  ASSERT_TRUE(as_pod) << as_pod.error().why;
   (*as_pod)->Queue({"seen", "SELECT count(*) FROM secret"});
   const auto seen = (*as_pod)->Run();
   ASSERT_TRUE(seen) << seen.error().text;

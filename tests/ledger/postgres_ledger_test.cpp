@@ -349,7 +349,7 @@ TEST_F(LostAnswerTest, WhileTheDatabaseIsAwayAnswersAreKeptWithinABound) {
                                     .time = PgStoreOptions::Time::kProcess},
                           .kept_bytes_max = 10},
                          clock_);
-  ASSERT_TRUE(opened) << opened.error();
+  ASSERT_TRUE(opened) << opened.error().why;
   const Event first = Dispatch(**opened, Call("a"));
   const Event second = Dispatch(**opened, Call("b"));
   relay_.SetAway(true);

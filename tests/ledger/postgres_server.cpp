@@ -140,7 +140,7 @@ PostgresServer& Server() {
 std::unique_ptr<PgConnection> Connect(const std::string& url) {
   auto opened = PgConnection::Open({.url = url, .answer_within = std::chrono::minutes(1)});
   if (!opened) {
-    ADD_FAILURE() << opened.error();
+    ADD_FAILURE() << opened.error().why;
     std::abort();
   }
   return std::move(*opened);
@@ -159,7 +159,7 @@ std::string Fresh(bool has_tables) {
   EXPECT_TRUE(created) << (created ? "" : created.error().text);
   if (has_tables) {
     const auto migrated = MigratePgSchema(*kept);
-    EXPECT_TRUE(migrated) << (migrated ? "" : migrated.error());
+    EXPECT_TRUE(migrated) << (migrated ? "" : migrated.error().why);
   }
   return Server().Url(schema);
 }
@@ -180,14 +180,16 @@ std::unique_ptr<Ledger> OpenTestPostgres(const std::string& url, const Clock& cl
 std::expected<std::unique_ptr<Ledger>, std::string> TryOpenTestPostgres(
     const std::string& url, const Clock& clock, std::shared_ptr<const LedgerKeys> keys,
     const std::string& install_id) {
-  return OpenPostgresLedger({.store = {.connection = {.url = url},
-                                       .group = "shop/checkout",
-                                       .pod = "pod",
-                                       .version = "test",
-                                       .install_id = install_id,
-                                       .time = PgStoreOptions::Time::kProcess},
-                             .keys = std::move(keys)},
-                            clock);
+  auto opened = OpenPostgresLedger({.store = {.connection = {.url = url},
+                                              .group = "shop/checkout",
+                                              .pod = "pod",
+                                              .version = "test",
+                                              .install_id = install_id,
+                                              .time = PgStoreOptions::Time::kProcess},
+                                    .keys = std::move(keys)},
+                                   clock);
+  if (!opened) return std::unexpected(opened.error().why);
+  return std::move(*opened);
 }
 
 std::unique_ptr<Ledger> OpenTimedPostgres(const std::string& url, const Clock& clock,
@@ -200,7 +202,7 @@ std::unique_ptr<Ledger> OpenTimedPostgres(const std::string& url, const Clock& c
                                     .wait = std::chrono::minutes(1),
                                     .observes = observes},
                                    clock);
-  EXPECT_TRUE(opened) << (opened ? "" : opened.error());
+  EXPECT_TRUE(opened) << (opened ? "" : opened.error().why);
   return opened ? std::move(*opened) : nullptr;
 }
 

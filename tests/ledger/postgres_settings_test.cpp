@@ -25,7 +25,7 @@ class PostgresSettingsTest : public PostgresUpkeepTest {
  protected:
   std::unique_ptr<PgConnection> Connect() const {
     auto opened = PgConnection::Open({.url = url_});
-    EXPECT_TRUE(opened) << (opened ? "" : opened.error());
+    EXPECT_TRUE(opened) << (opened ? "" : opened.error().why);
     return std::move(*opened);
   }
   static std::int64_t Ask(PgConnection& connection, const PgStatement& statement) {
@@ -80,7 +80,7 @@ TEST_F(StandbyTest, WhatNoStandbyHasConfirmedIsNeitherToldNorSent) {
                                     .install_id = "install-1",
                                     .time = PgStoreOptions::Time::kProcess}},
                          clock_);
-  ASSERT_TRUE(opened) << opened.error();
+  ASSERT_TRUE(opened) << opened.error().why;
   Ledger& ledger = **opened;
   const Event kept = Finish(*other_, "kept");
   const auto admin = Connect();

@@ -74,16 +74,16 @@ TEST(OpenLedgerTest, EveryStoreHasItsAddress) {
                       clock);
   };
   const auto memory = open("memory:?stream=7");
-  ASSERT_TRUE(memory) << memory.error();
+  ASSERT_TRUE(memory) << memory.error().why;
   EXPECT_EQ(PrintRowId((*memory)->Stats().last_id), "7.1");
   const TempDirectory directory;
   const auto lmdb = open("lmdb:" + directory.data());
-  ASSERT_TRUE(lmdb) << lmdb.error();
+  ASSERT_TRUE(lmdb) << lmdb.error().why;
   EXPECT_EQ(PrintRowId((*lmdb)->Stats().last_id), "1");
   EXPECT_TRUE(HasLedger(directory.data()));
   const auto shared = open("postgres://u:hunter2@127.0.0.1:1/x?sslmode=disable");
   ASSERT_FALSE(shared);
-  EXPECT_EQ(shared.error().find("hunter2"), std::string::npos);
+  EXPECT_EQ(shared.error().why.find("hunter2"), std::string::npos);
 }
 
 }  // namespace

@@ -13,7 +13,7 @@
 namespace recourse {
 namespace {
 
-using Opened = std::expected<std::unique_ptr<Ledger>, std::string>;
+using Opened = std::expected<std::unique_ptr<Ledger>, Unopened>;
 using Parts = std::expected<LedgerParts, std::string>;
 
 Parts MemoryParts(std::uint32_t stream, const LmdbLedgerOptions& options) {
@@ -27,10 +27,10 @@ Parts MemoryParts(std::uint32_t stream, const LmdbLedgerOptions& options) {
 }
 
 Opened Run(Parts parts, const OpenOptions& options, const Clock& clock) {
-  if (!parts) return std::unexpected(std::move(parts.error()));
+  if (!parts) return std::unexpected(Unopened{std::move(parts.error())});
   if (options.log) parts->log = options.log(std::move(parts->log));
   auto engine = StartEngine(std::move(*parts), clock);
-  if (!engine) return std::unexpected(std::move(engine.error()));
+  if (!engine) return std::unexpected(Unopened{std::move(engine.error())});
   return std::make_unique<GroupCommitLedger>(std::move(*engine), clock);
 }
 
@@ -49,7 +49,7 @@ Opened OpenShared(const LedgerUrl& url, const OpenOptions& options, const Clock&
   }
   if (options.embedded.secrets) {
     auto secrets = options.embedded.secrets(LedgerFacts());
-    if (!secrets) return std::unexpected(std::move(secrets.error()));
+    if (!secrets) return std::unexpected(Unopened{std::move(secrets.error())});
     shared.keys = std::move(secrets->keys);
     shared.store.install_id = std::move(secrets->install_id);
   }
@@ -71,7 +71,11 @@ Opened OpenLedger(const LedgerUrl& url, OpenOptions options, const Clock& clock)
       break;
   }
   options.embedded.directory = url.place;
-  if (!options.log) return OpenLmdbLedger(options.embedded, clock);
+  if (!options.log) {
+    auto opened = OpenLmdbLedger(options.embedded, clock);
+    if (!opened) return std::unexpected(Unopened{std::move(opened.error())});
+    return std::move(*opened);
+  }
   return Run(OpenLmdbParts(options.embedded), options, clock);
 }
 

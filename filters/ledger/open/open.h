@@ -11,6 +11,7 @@
 #include "filters/ledger/ledger.h"
 #include "filters/ledger/lmdb/lmdb_ledger.h"
 #include "filters/ledger/rows/event_log.h"
+#include "filters/ledger/unopened.h"
 #include "policy/model/ledger_rules.h"
 #include "policy/uri/ledger_url.h"
 
@@ -25,9 +26,9 @@ struct OpenOptions {
   std::function<std::unique_ptr<EventLog>(std::unique_ptr<EventLog>)> log{};
 };
 
-// Fails with a line for people, which holds no password. `clock` outlives the ledger.
-std::expected<std::unique_ptr<Ledger>, std::string> OpenLedger(const LedgerUrl& url,
-                                                               OpenOptions options,
-                                                               const Clock& clock);
+// `clock` outlives the ledger.
+std::expected<std::unique_ptr<Ledger>, Unopened> OpenLedger(const LedgerUrl& url,
+                                                            OpenOptions options,
+                                                            const Clock& clock);
 
 }  // namespace recourse

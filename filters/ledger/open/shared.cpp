@@ -15,8 +15,8 @@
 namespace recourse {
 namespace {
 
-using Text = std::expected<std::string, std::string>;
-using Connected = std::expected<std::unique_ptr<PgConnection>, std::string>;
+using Text = std::expected<std::string, Unopened>;
+using Connected = std::expected<std::unique_ptr<PgConnection>, Unopened>;
 
 constexpr PgStatement kVersion{
     "tables_version", "SELECT schema_version FROM ledger WHERE to_regclass('ledger') IS NOT NULL"};
@@ -36,19 +36,19 @@ constexpr PgStatement kWork{
 constexpr Millis kMigrationAnswerWithin = std::chrono::hours(6);
 
 Connected Connect(const SharedLedger& ledger, Millis answer_within = PgOptions().answer_within) {
-  if (!ledger.url.is_shared()) return std::unexpected("it is no ledger in a database");
+  if (!ledger.url.is_shared()) return std::unexpected(Unopened{"it is no ledger in a database"});
   return PgConnection::Open({.url = ledger.url.place,
                              .password_file = ledger.password_file,
                              .answer_within = answer_within});
 }
 
 // 0: there are none.
-std::expected<std::int64_t, std::string> VersionOfTables(PgConnection& connection) {
+std::expected<std::int64_t, Unopened> VersionOfTables(PgConnection& connection) {
   connection.Queue(kVersion);
   const auto answered = connection.Run();
   if (answered) return answered->front().size() > 0 ? answered->front().Int(0, 0) : 0;
   if (answered.error().sqlstate == "42P01") return 0;
-  return std::unexpected(answered.error().text);
+  return std::unexpected(UnopenedBy(connection, answered.error(), {.task = "migration"}));
 }
 
 std::string_view NameOfWork(std::int64_t kind) {
@@ -99,10 +99,10 @@ Text MigrateSharedLedger(const SharedLedger& ledger) {
   const auto before = VersionOfTables(**connection);
   if (!before) return std::unexpected(before.error());
   if (*before > kPgSchemaVersion) {
-    return std::unexpected(
+    return std::unexpected(Unopened{
         fmt::format("its tables are of version {}, which a later recourse has made; this one knows "
                     "version {} and has changed nothing",
-                    *before, kPgSchemaVersion));
+                    *before, kPgSchemaVersion)});
   }
   if (auto made = MigratePgSchema(**connection); !made) return std::unexpected(made.error());
   const auto facts = ReadPgLedgerFacts(**connection);
@@ -126,7 +126,7 @@ Text SharedLedgerStatus(const SharedLedger& ledger) {
   if (!facts) return std::unexpected(facts.error());
   for (const PgStatement& asked : {kReplicas, kStreams, kWork}) (*connection)->Queue(asked);
   const auto answered = (*connection)->Run();
-  if (!answered) return std::unexpected(answered.error().text);
+  if (!answered) return std::unexpected(UnopenedBy(**connection, answered.error(), {}));
   const PgRows& server = answered->front();
   return ObjectText([&](JsonObject& json) {
     json.Text("identity", ToHex(facts->identity));
@@ -141,13 +141,13 @@ Text SharedLedgerStatus(const SharedLedger& ledger) {
 
 Text GrantSharedLedger(const SharedLedger& ledger, const SharedGrant& grant) {
   const auto task = PgTaskOf(grant.task);
-  if (!task) return std::unexpected("'" + grant.task + "' is no task of a role");
+  if (!task) return std::unexpected(Unopened{"'" + grant.task + "' is no task of a role"});
   if (grant.group.empty() && (*task == PgTask::kPod || *task == PgTask::kKeeper)) {
-    return std::unexpected("whose rows? Name the group with --group");
+    return std::unexpected(Unopened{"whose rows? Name the group with --group"});
   }
   auto connection = Connect(ledger);
   if (!connection) return std::unexpected(connection.error());
-  if (const auto facts = ReadPgLedgerFacts(**connection); !facts) {
+  if (const auto facts = ReadPgLedgerFacts(**connection, kPgOwns); !facts) {
     return std::unexpected(facts.error());
   }
   const PgGrant given{.task = *task, .role = grant.role, .group = grant.group};
@@ -160,7 +160,7 @@ Text GrantSharedLedger(const SharedLedger& ledger, const SharedGrant& grant) {
 Text AcceptSharedLedger(const SharedLedger& ledger, std::string_view group, std::string_view why) {
   auto connection = Connect(ledger);
   if (!connection) return std::unexpected(connection.error());
-  if (const auto facts = ReadPgLedgerFacts(**connection); !facts) {
+  if (const auto facts = ReadPgLedgerFacts(**connection, {"pod", group}); !facts) {
     return std::unexpected(facts.error());
   }
   const auto accepted = AcceptPgRestored(**connection, group, why);

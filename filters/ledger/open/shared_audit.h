@@ -19,15 +19,14 @@ using SharedStream = PgStream;
 // One thread; blocks. All that fails does so with a line for people.
 class SharedAudit {
  public:
-  // Why there is nothing to audit: the tables are not those of a ledger that this one knows, or
-  // nobody could look.
-  struct Unopened {
+  // Why there is nothing to audit.
+  struct Unaudited {
     std::string why;
-    bool is_away = false;
+    bool is_away = false;  // nobody could look; else the tables are of no ledger that is known
   };
   // Without keys no seal is opened.
-  static std::expected<std::unique_ptr<SharedAudit>, Unopened> Open(const SharedLedger& ledger,
-                                                                    SharedKeys keys);
+  static std::expected<std::unique_ptr<SharedAudit>, Unaudited> Open(const SharedLedger& ledger,
+                                                                     SharedKeys keys);
 
   const Digest& identity() const { return identity_; }
   // As they were at Open.
@@ -46,9 +45,6 @@ class SharedAudit {
  private:
   SharedAudit(PgOptions options, SharedKeys keys)
       : reader_(std::move(options)), keys_(std::move(keys)) {}
-  // That the database does not answer, and why, in its own words or those of its client.
-  std::string Away();
-
   PgReader reader_;
   const SharedKeys keys_;
   Digest identity_{};

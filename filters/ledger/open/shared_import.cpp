@@ -129,15 +129,16 @@ std::expected<std::string, std::string> Bring(EventLog& log, ImportStream& strea
 
 }  // namespace
 
-std::expected<std::string, std::string> ImportLedger(LedgerImport import, const Clock& clock) {
+std::expected<std::string, Unopened> ImportLedger(LedgerImport import, const Clock& clock) {
   auto connection = PgConnection::Open({.url = import.to.url.place,
                                         .password_file = import.to.password_file,
                                         .answer_within = kImportAnswerWithin});
   if (!connection) return std::unexpected(connection.error());
-  const auto facts = ReadPgLedgerFacts(**connection);
+  const PgPurpose purpose{"pod", import.group};
+  const auto facts = ReadPgLedgerFacts(**connection, purpose);
   if (!facts) return std::unexpected(facts.error());
   if (!HasLedger(import.from.directory)) {
-    return std::unexpected(import.from.directory + " holds no ledger");
+    return std::unexpected(Unopened{import.from.directory + " holds no ledger"});
   }
   std::string install_id, misfit;  // why the database, not the directory, refuses
   import.from.moves_to = ToHex(facts->identity);
@@ -147,7 +148,7 @@ std::expected<std::string, std::string> ImportLedger(LedgerImport import, const 
     (*connection)->Queue(kImportInstall, PgArguments().Bytes(install_id));
     ImportDone begun;
     if (auto put = (*connection)->Run(); !put) {
-      begun = std::unexpected(put.error().text);
+      begun = std::unexpected(UnopenedBy(**connection, put.error(), purpose).why);
     } else {
       begun = stream.Begin({.identity = log.identity(),
                             .group = import.group,
@@ -160,10 +161,13 @@ std::expected<std::string, std::string> ImportLedger(LedgerImport import, const 
   };
   auto parts = OpenLmdbParts(import.from);
   if (!parts && !misfit.empty()) {
-    return std::unexpected(fmt::format("{} was not imported: {}", import.from.directory, misfit));
+    return std::unexpected(
+        Unopened{fmt::format("{} was not imported: {}", import.from.directory, misfit)});
   }
-  if (!parts) return std::unexpected(parts.error());
-  return Bring(*parts->log, stream, clock);
+  if (!parts) return std::unexpected(Unopened{parts.error()});
+  auto brought = Bring(*parts->log, stream, clock);
+  if (!brought) return std::unexpected(Unopened{std::move(brought.error())});
+  return std::move(*brought);
 }
 
 }  // namespace recourse

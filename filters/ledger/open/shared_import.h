@@ -18,7 +18,7 @@ struct LedgerImport {
 
 // With its ids, rows and chain, what is open, keys, flows and approvals. Done again after whatever
 // ended it, it goes on; what is there already is there once. From its begin the directory is opened
-// by nothing else. Gives a line that says what was done, and fails with one.
-std::expected<std::string, std::string> ImportLedger(LedgerImport import, const Clock& clock);
+// by nothing else. Gives a line that says what was done.
+std::expected<std::string, Unopened> ImportLedger(LedgerImport import, const Clock& clock);
 
 }  // namespace recourse

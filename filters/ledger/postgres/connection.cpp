@@ -1,5 +1,6 @@
 #include "filters/ledger/postgres/connection.h"
 
+#include <fmt/format.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include <map>
 #include <utility>
 
+#include "filters/ledger/postgres/client/connect_failure.h"
 #include "filters/ledger/postgres/client/load_libpq.h"
 #include "proxy/base/check.h"
 
@@ -50,20 +52,6 @@ PGconn* Meanwhile(const std::function<PGconn*()>& connect,
 bool IsLocalHost(std::string_view host) {
   return host.empty() || host.front() == '/' || host.front() == '@' || host == "localhost" ||
          host == "::1" || host.starts_with("127.");
-}
-
-// libpq's own words may name hosts and users, never a password. One line.
-std::string OneLine(std::string_view text) {
-  std::string line;
-  for (const char c : text) {
-    if (c == '\n' || c == '\r' || c == '\t') {
-      if (!line.empty() && line.back() != ' ') line += ' ';
-    } else {
-      line += c;
-    }
-  }
-  while (!line.empty() && line.back() == ' ') line.pop_back();
-  return line;
 }
 
 using Keywords = std::map<std::string, std::string>;
@@ -110,17 +98,17 @@ std::expected<void, std::string> ReadPassword(const std::string& path, Keywords&
   return {};
 }
 
-std::expected<Keywords, std::string> KeywordsOf(const PgOptions& options) {
+std::expected<Keywords, Unopened> KeywordsOf(const PgOptions& options) {
   auto keywords = ReadUrl(options);
-  if (!keywords) return keywords;
+  if (!keywords) return std::unexpected(Unopened{keywords.error()});
   if (!options.password_file.empty()) {
     if (auto read = ReadPassword(options.password_file, *keywords); !read) {
-      return std::unexpected(read.error());
+      return std::unexpected(Unopened{read.error(), true});  // whoever writes it may be on the way
     }
   }
   const auto hosts = keywords->contains("hostaddr") ? (*keywords)["hostaddr"] : (*keywords)["host"];
   const auto mode = SslModeFor(hosts, (*keywords)["sslmode"]);
-  if (!mode) return std::unexpected(mode.error());
+  if (!mode) return std::unexpected(Unopened{mode.error()});
   (*keywords)["sslmode"] = *mode;
   if (*mode == "verify-full") {
     if (access(kAuthorities, R_OK) == 0) keywords->try_emplace("sslrootcert", kAuthorities);
@@ -133,17 +121,7 @@ std::expected<Keywords, std::string> KeywordsOf(const PgOptions& options) {
   keywords->try_emplace("target_session_attrs", "read-write");
   keywords->try_emplace("application_name", "recourse");
   keywords->try_emplace("client_encoding", "UTF8");
-  return keywords;
-}
-
-// libpq tells of no SQLSTATE while it connects.
-const char* MendOf(std::string_view why) {
-  if (why.find("too many ") != std::string_view::npos) {
-    return "; let the server have more (max_connections, or the role's CONNECTION LIMIT), or a "
-           "pooler before it (pgbouncer: pool_mode = session)";
-  }
-  return "; see that it runs, and that --ledger or the policy's ledger.url has its host, port, "
-         "database and user, and the password";
+  return std::move(*keywords);
 }
 
 // With its name two sessions show whether they are one.
@@ -189,12 +167,25 @@ std::expected<std::string, std::string> SslModeFor(std::string_view hosts, std::
   return std::unexpected("sslmode of the ledger's database must be verify-full beyond this host");
 }
 
+Unopened UnopenedBy(const PgConnection& connection, const PgFailure& failure,
+                    const PgPurpose& purpose) {
+  constexpr std::string_view kForbidden = "42501";
+  if (failure.sqlstate == kForbidden) {
+    return {WhyForbidden(failure.text, connection.role(), purpose)};
+  }
+  if (IsOfAnotherSession(failure.sqlstate)) return {failure.text};
+  const bool is_refused = failure.kind == PgFailure::Kind::kRefused;
+  return {fmt::format("the ledger's database {}: {}", is_refused ? "refuses" : "does not answer",
+                      failure.text),
+          !is_refused || MayPass(failure.sqlstate)};
+}
+
 PgConnection::PgConnection(PGconn* connection, const PgOptions& options)
     : connection_(connection),
       answer_within_(options.answer_within),
       while_waiting_(options.while_waiting) {}
 
-std::expected<std::unique_ptr<PgConnection>, std::string> PgConnection::Connect(
+std::expected<std::unique_ptr<PgConnection>, Unopened> PgConnection::Connect(
     const PgOptions& options) {
   const auto keywords = KeywordsOf(options);
   if (!keywords) return std::unexpected(keywords.error());
@@ -211,9 +202,15 @@ std::expected<std::unique_ptr<PgConnection>, std::string> PgConnection::Connect(
       new PgConnection(Meanwhile(connect, options.while_waiting), options));
   PGconn* const connection = opened->connection_.get();
   if (connection == nullptr || PQstatus(connection) != CONNECTION_OK) {
-    const std::string why =
-        OneLine(connection == nullptr ? "no memory" : PQerrorMessage(connection));
-    return std::unexpected("the ledger's database cannot be reached: " + why + MendOf(why));
+    const auto given = [&](const char* keyword) {
+      const auto at = keywords->find(keyword);
+      return at == keywords->end() ? std::string() : at->second;
+    };
+    return std::unexpected(
+        WhyUnconnected(connection == nullptr ? "no memory" : PQerrorMessage(connection),
+                       {.password_file = options.password_file,
+                        .authorities = given("sslrootcert"),
+                        .tries_plain = given("sslmode") == "prefer"}));
   }
   PQsetNoticeReceiver(connection, &PgConnection::OnNotice, opened.get());
   PQsetnonblocking(connection, 1);
@@ -221,7 +218,7 @@ std::expected<std::unique_ptr<PgConnection>, std::string> PgConnection::Connect(
   return opened;
 }
 
-std::expected<std::unique_ptr<PgConnection>, std::string> PgConnection::Open(
+std::expected<std::unique_ptr<PgConnection>, Unopened> PgConnection::Open(
     const PgOptions& options) {
   auto opened = Connect(options);
   if (!opened) return opened;
@@ -243,13 +240,15 @@ std::string PgConnection::Timeouts() const {
   return sql;
 }
 
-std::expected<void, std::string> PgConnection::Prepare(const PgOptions& options) {
+std::expected<void, Unopened> PgConnection::Prepare(const PgOptions& options) {
   if (auto set = Execute(Timeouts() + kSettings); !set) {
-    return std::unexpected("the ledger's database refuses settings: " + set.error().text);
+    const bool may_pass = MayPass(set.error().sqlstate);
+    return std::unexpected(
+        Unopened{"the ledger's database refuses settings: " + set.error().text, may_pass});
   }
   Queue(kPgSession);
   const auto answered = Run();
-  if (!answered) return std::unexpected("the ledger's database: " + answered.error().text);
+  if (!answered) return std::unexpected(UnopenedBy(*this, answered.error(), {}));
   // Somebody stands between who answers and who was connected to.
   if (answered->front().Int(0, 1) != PQbackendPID(connection_.get())) {
     auto other = Connect(options);
@@ -257,15 +256,15 @@ std::expected<void, std::string> PgConnection::Prepare(const PgOptions& options)
     (*other)->Queue(kPgSession);
     const auto asked = (*other)->Run();
     if (!asked && IsOfAnotherSession(asked.error().sqlstate)) {
-      return std::unexpected(kPgSharesSessions);
+      return std::unexpected(Unopened{kPgSharesSessions});
     }
   }
   const std::string_view mode = answered->front().Bytes(0, 0);
   const bool is_safe = mode == "on" || mode == "remote_apply";
   if (!is_safe && !options.unsafe_commit) {
     return std::unexpected(
-        "the ledger's database has synchronous_commit=" + std::string(mode) +
-        ": it confirms writes that it may lose; set it to on for the ledger's role");
+        Unopened{"the ledger's database has synchronous_commit=" + std::string(mode) +
+                 ": it confirms writes that it may lose; set it to on for the ledger's role"});
   }
   return {};
 }

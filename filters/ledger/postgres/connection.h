@@ -13,7 +13,9 @@
 #include <string_view>
 #include <vector>
 
+#include "filters/ledger/postgres/client/connect_failure.h"
 #include "filters/ledger/postgres/pg_values.h"
+#include "filters/ledger/unopened.h"
 #include "proxy/base/clock.h"
 
 namespace recourse {
@@ -50,8 +52,7 @@ struct PgFailure {
 
 class PgConnection {
  public:
-  // Fails with a line for people.
-  static std::expected<std::unique_ptr<PgConnection>, std::string> Open(const PgOptions& options);
+  static std::expected<std::unique_ptr<PgConnection>, Unopened> Open(const PgOptions& options);
 
   // Goes out with the next Run.
   void Queue(const PgStatement& statement, const PgArguments& arguments = {});
@@ -64,6 +65,8 @@ class PgConnection {
   // It is of no more use.
   void GiveUp() { is_lost_ = true; }
   bool is_lost() const { return is_lost_ || PQstatus(connection_.get()) != CONNECTION_OK; }
+  // As whom it is connected.
+  const char* role() const { return PQuser(connection_.get()); }
   int server_version() const { return PQserverVersion(connection_.get()); }
   // To wait for what the server says unasked.
   int socket() const { return PQsocket(connection_.get()); }
@@ -75,9 +78,8 @@ class PgConnection {
   explicit PgConnection(PGconn* connection, const PgOptions& options);
 
   // Connected, with nothing asked yet.
-  static std::expected<std::unique_ptr<PgConnection>, std::string> Connect(
-      const PgOptions& options);
-  std::expected<void, std::string> Prepare(const PgOptions& options);
+  static std::expected<std::unique_ptr<PgConnection>, Unopened> Connect(const PgOptions& options);
+  std::expected<void, Unopened> Prepare(const PgOptions& options);
   std::string Timeouts() const;
   bool Send(const PgStatement& statement, const PgArguments& arguments);
   bool WaitFor(MonoTime deadline, bool may_write);
@@ -93,6 +95,10 @@ class PgConnection {
   std::string warning_;              // since the last Run
   bool is_lost_ = false;
 };
+
+// What became of something that was asked for that purpose.
+Unopened UnopenedBy(const PgConnection& connection, const PgFailure& failure,
+                    const PgPurpose& purpose);
 
 // Time by which answers are awaited, whatever a test says of it.
 inline MonoTime PgNow() { return SystemClock().Now(); }

@@ -59,7 +59,7 @@ void PgLane::Stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-std::expected<void, std::string> PgLane::Start() {
+std::expected<void, Unopened> PgLane::Start() {
   if (auto connected = store_.Connect(); !connected) return connected;
   lease_.Take();
   past_ = local_.past;
@@ -210,11 +210,12 @@ bool PgLane::IsBeatDue() {
 bool PgLane::IsReady() {
   const bool was_connected = store_.is_connected();
   if (auto connected = store_.Connect(); !connected) {
-    if (away_told_ != connected.error()) {
+    const std::string& why = connected.error().why;
+    if (away_told_ != why) {
       Log(LogLevel::kError, "the ledger's database is away; new writes are held back",
-          {{"reason", connected.error()}});
+          {{"reason", why}});
     }
-    away_told_ = connected.error();
+    away_told_ = why;
     return false;
   }
   lease_.Take();
@@ -222,6 +223,7 @@ bool PgLane::IsReady() {
   if (!batches_.Resolve()) return false;
   if (was_connected) return true;
   reconnect_after_ = Millis(0);
+  if (!away_told_.empty()) Log(LogLevel::kInfo, "the ledger's database answers again");
   away_told_.clear();
   const std::lock_guard lock(mutex_);
   away_since_.reset();

@@ -31,8 +31,8 @@ class PgLane {
   ~PgLane() { Stop(); }
   // Refuses what is new and finishes what is queued, if the database answers.
   void Stop();
-  // Connects and begins a stream. Once, before anything else. Fails with a line for people.
-  std::expected<void, std::string> Start();
+  // Connects and begins a stream. Once, before anything else.
+  std::expected<void, Unopened> Start();
 
   using Request =
       std::variant<std::unique_ptr<PgVerb>, JoinWait*, PgListWait, std::shared_ptr<PgNoteWait>>;

@@ -30,8 +30,8 @@ struct PgLedgerOptions {
   bool observes = false;  // it sends nothing of its own, and so takes over what was observed alone
 };
 
-// Fails with one line for people that says what is wrong and what to do. `clock` outlives it.
-std::expected<std::unique_ptr<Ledger>, std::string> OpenPostgresLedger(PgLedgerOptions options,
-                                                                       const Clock& clock);
+// `clock` outlives it.
+std::expected<std::unique_ptr<Ledger>, Unopened> OpenPostgresLedger(PgLedgerOptions options,
+                                                                    const Clock& clock);
 
 }  // namespace recourse

@@ -338,9 +338,9 @@ Result<std::vector<FlowState>> PgOperatorsLedger::NewestFlows(std::size_t limit)
 
 std::expected<void, std::string> PgOperatorsLedger::AcceptRestoredBackup() {
   auto connection = PgConnection::Open(of_.connection);
-  if (!connection) return std::unexpected(connection.error());
+  if (!connection) return std::unexpected(connection.error().why);
   const auto accepted = AcceptPgRestored(**connection, of_.group, {});
-  if (!accepted) return std::unexpected(accepted.error());
+  if (!accepted) return std::unexpected(accepted.error().why);
   return {};
 }
 

@@ -93,8 +93,8 @@ Task<Result<std::vector<Given>>> PageOf(PgLane& lane, PgPage page, Executor& exe
 
 }  // namespace
 
-std::expected<std::unique_ptr<Ledger>, std::string> OpenPostgresLedger(PgLedgerOptions options,
-                                                                       const Clock& clock) {
+std::expected<std::unique_ptr<Ledger>, Unopened> OpenPostgresLedger(PgLedgerOptions options,
+                                                                    const Clock& clock) {
   auto ledger = std::make_unique<PostgresLedger>(std::move(options), clock);
   if (auto started = ledger->Start(); !started) return std::unexpected(started.error());
   return ledger;
@@ -134,7 +134,7 @@ PostgresLedger::PostgresLedger(PgLedgerOptions options, const Clock& clock)
               .late = [this] { return lane_.Counts().late; },
               .clock = clock}) {}
 
-std::expected<void, std::string> PostgresLedger::Start() {
+std::expected<void, Unopened> PostgresLedger::Start() {
   auto started = lane_.Start();
   if (!started) return started;
   watch_.Start();

@@ -26,7 +26,7 @@ class PostgresLedger final : public PgOperatorsLedger, public LedgerAuditor {
   // What the watch waits for is told first.
   ~PostgresLedger() override { lane_.Stop(); }
   // Connects and begins a stream. Once, before anything else. Fails with a line for people.
-  std::expected<void, std::string> Start();
+  std::expected<void, Unopened> Start();
 
   Task<Result<Begun>> Begin(NewOperation operation, Executor& executor) override;
   Task<Result<Event>> Record(Transition transition, Executor& executor) override;

@@ -77,8 +77,8 @@ class PgLogReader final : public EventLog::Reader {
 
 }  // namespace
 
-std::expected<std::vector<PgRows>, std::string> PgReader::TryToAsk(const PgStatement& statement,
-                                                                   const PgArguments& arguments) {
+std::expected<std::vector<PgRows>, PgReader::Unanswered> PgReader::TryToAsk(
+    const PgStatement& statement, const PgArguments& arguments) {
   const MonoTime start = PgNow();
   std::string why;
   for (int tries = 0; tries < 2; ++tries) {
@@ -89,12 +89,14 @@ std::expected<std::vector<PgRows>, std::string> PgReader::TryToAsk(const PgState
     connection_->Queue(statement, arguments);
     auto rows = connection_->Run();
     if (rows) return std::move(*rows);
-    why = rows.error().text;
-    if (!connection_->is_lost()) return std::unexpected(why);
+    if (!connection_->is_lost()) {
+      return std::unexpected(Unanswered{UnopenedBy(*connection_, rows.error(), {}).why, true});
+    }
+    why = std::move(rows.error().text);
     if (PgNow() - start >= kPgSilence) break;
   }
   if (PgNow() - start >= kPgSilence) silent_until_ = PgNow() + kPgSilence;
-  return std::unexpected(why);
+  return std::unexpected(Unanswered{std::move(why)});
 }
 
 std::expected<void, std::string> PgReader::Connect() {
@@ -108,15 +110,15 @@ std::expected<void, std::string> PgReader::Connect() {
     return std::unexpected(std::string(PgAway().detail()));
   }
   auto opened = opening_.get();
-  if (!opened) return std::unexpected(std::move(opened.error()));
+  if (!opened) return std::unexpected(std::move(opened.error().why));
   connection_ = std::move(*opened);
   return {};
 }
 
-std::unexpected<std::string> PgReader::Fail(std::string why) {
+std::unexpected<std::string> PgReader::Fail(Unanswered failed) {
   const std::lock_guard lock(failure_mutex_);
-  failure_ = why;
-  return std::unexpected(std::move(why));
+  failure_ = (failed.is_refused ? "" : "the ledger's database does not answer: ") + failed.why;
+  return std::unexpected(std::move(failed.why));
 }
 
 std::expected<std::vector<PgRows>, std::string> PgReader::Ask(const PgStatement& statement,
@@ -124,12 +126,12 @@ std::expected<std::vector<PgRows>, std::string> PgReader::Ask(const PgStatement&
   std::unique_lock lock(mutex_, std::defer_lock);
   const bool is_silent = patience_ && PgNow() < silent_until_.load();
   if (is_silent || (patience_ && !lock.try_lock_for(*patience_))) {
-    return Fail(std::string(PgAway().detail()));
+    return Fail({std::string(PgAway().detail())});
   }
   if (!lock.owns_lock()) lock.lock();
   auto rows = TryToAsk(statement, arguments);
   if (!rows) return Fail(std::move(rows.error()));
-  return rows;
+  return std::move(*rows);
 }
 
 std::string PgReader::failure() {

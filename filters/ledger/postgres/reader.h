@@ -26,16 +26,20 @@ class PgReader {
   // Once more over a new connection, where the one at hand was lost. Fails with a line for people.
   std::expected<std::vector<PgRows>, std::string> Ask(const PgStatement& statement,
                                                       const PgArguments& arguments);
-  // Of what failed last; empty: nothing has.
+  // That the database does not answer, or what it refuses; of what failed last. Empty: nothing has.
   std::string failure();
 
  private:
-  using Opened = std::expected<std::unique_ptr<PgConnection>, std::string>;
+  using Opened = std::expected<std::unique_ptr<PgConnection>, Unopened>;
 
-  std::expected<std::vector<PgRows>, std::string> TryToAsk(const PgStatement& statement,
-                                                           const PgArguments& arguments);
+  struct Unanswered {
+    std::string why{};
+    bool is_refused = false;  // it does answer
+  };
+  std::expected<std::vector<PgRows>, Unanswered> TryToAsk(const PgStatement& statement,
+                                                          const PgArguments& arguments);
   std::expected<void, std::string> Connect();
-  std::unexpected<std::string> Fail(std::string why);
+  std::unexpected<std::string> Fail(Unanswered failed);
 
   const PgOptions options_;
   const std::optional<Millis> patience_;

@@ -193,10 +193,11 @@ DO $$ DECLARE p record; BEGIN
   END LOOP; END $$;
 )sql";
 
-std::expected<void, std::string> MigrationFailed(PgConnection& connection,
-                                                 const PgFailure& failure) {
+std::unexpected<Unopened> MigrationFailed(PgConnection& connection, const PgFailure& failure) {
   (void)connection.Execute("ROLLBACK");
-  return std::unexpected("the ledger's tables cannot be made: " + failure.text);
+  Unopened failed = UnopenedBy(connection, failure, {.task = "migration"});
+  failed.why = "the ledger's tables cannot be made: " + failed.why;
+  return std::unexpected(std::move(failed));
 }
 
 constexpr PgStatement kNoteRestored{"note_restored",
@@ -255,7 +256,7 @@ std::string_view ShownState(StreamState state, std::int64_t silent_s) {
   return is_silent ? "silent" : NameOf(state);
 }
 
-std::expected<void, std::string> MigratePgSchema(PgConnection& connection) {
+std::expected<void, Unopened> MigratePgSchema(PgConnection& connection) {
   const auto begun =
       connection.Execute(std::string("BEGIN; SET LOCAL lock_timeout = '2s'; ").append(kTables));
   if (!begun) return MigrationFailed(connection, begun.error());
@@ -288,22 +289,23 @@ std::expected<void, std::string> MigratePgSchema(PgConnection& connection) {
   return {};
 }
 
-std::expected<PgLedgerFacts, std::string> ReadPgLedgerFacts(PgConnection& connection) {
+std::expected<PgLedgerFacts, Unopened> ReadPgLedgerFacts(PgConnection& connection,
+                                                         const PgPurpose& purpose) {
   static constexpr PgStatement kFacts{
       "ledger_facts",
       "SELECT identity, schema_version, min_writer, install_id, restored_at IS NOT NULL"
       " FROM ledger"};
   connection.Queue(kFacts);
   const auto answered = connection.Run();
-  const std::string older =
-      "the ledger's tables are of an older version: run recourse ledger migrate --ledger URL";
+  const Unopened older{
+      "the ledger's tables are of an older version: run recourse ledger migrate --ledger URL"};
   if (!answered && answered.error().sqlstate == "42703") return std::unexpected(older);
   if (!answered && answered.error().sqlstate != "42P01") {
-    return std::unexpected("the ledger's database: " + answered.error().text);
+    return std::unexpected(UnopenedBy(connection, answered.error(), purpose));
   }
   if (!answered || answered->front().size() != 1) {
-    return std::unexpected(
-        "there is no ledger in this database yet: run recourse ledger migrate --ledger URL");
+    return std::unexpected(Unopened{
+        "there is no ledger in this database yet: run recourse ledger migrate --ledger URL"});
   }
   const PgRows& row = answered->front();
   PgLedgerFacts facts{.identity = {},
@@ -313,19 +315,18 @@ std::expected<PgLedgerFacts, std::string> ReadPgLedgerFacts(PgConnection& connec
                       .is_restored = row.Int(0, 4) != 0};
   const std::string_view identity = row.Bytes(0, 0);
   if (identity.size() != facts.identity.size()) {
-    return std::unexpected("the ledger in this database has no identity");
+    return std::unexpected(Unopened{"the ledger in this database has no identity"});
   }
   std::copy(identity.begin(), identity.end(), facts.identity.begin());
   if (facts.schema_version < kPgSchemaVersion) return std::unexpected(older);
   if (facts.min_writer > kPgSchemaVersion) {
-    return std::unexpected("the ledger is written by a later version of recourse by now");
+    return std::unexpected(Unopened{"the ledger is written by a later version of recourse by now"});
   }
   return facts;
 }
 
-std::expected<PgAccepted, std::string> AcceptPgRestored(PgConnection& connection,
-                                                        std::string_view group,
-                                                        std::string_view why) {
+std::expected<PgAccepted, Unopened> AcceptPgRestored(PgConnection& connection,
+                                                     std::string_view group, std::string_view why) {
   // No stream begins meanwhile.
   static constexpr PgStatement kAccept{
       "accept_restored",
@@ -350,23 +351,25 @@ std::expected<PgAccepted, std::string> AcceptPgRestored(PgConnection& connection
     connection.Queue(statement, PgArguments().Bytes(group));
   }
   const auto done = connection.Run();
-  if (!done) return std::unexpected("the ledger's database: " + done.error().text);
+  if (!done) return std::unexpected(UnopenedBy(connection, done.error(), {"pod", group}));
   PgAccepted accepted{.was_restored = (*done)[0].size() == 1, .is_all = (*done)[3].size() == 1};
   if (!group.empty() && (*done)[1].size() == 0) {
-    return std::unexpected("no process of a group " + std::string(group) +
-                           " has ever written to it; `recourse ledger status` names the groups");
+    return std::unexpected(
+        Unopened{"no process of a group " + std::string(group) +
+                 " has ever written to it; `recourse ledger status` names the groups"});
   }
   return accepted;
 }
 
-std::optional<std::int64_t> ReadPgAcceptedMs(PgConnection& connection, std::string_view group) {
+std::expected<std::int64_t, PgFailure> ReadPgAcceptedMs(PgConnection& connection,
+                                                        std::string_view group) {
   static constexpr PgStatement kAcceptedAt{
       "accepted_at",
       "SELECT coalesce((extract(epoch FROM accepted_at) * 1000)::bigint, 0) FROM secret"
       " WHERE grp = $1::text"};
   connection.Queue(kAcceptedAt, PgArguments().Bytes(group));
   const auto said = connection.Run();
-  if (!said) return std::nullopt;
+  if (!said) return std::unexpected(said.error());
   return said->front().size() == 0 ? 0 : said->front().Int(0, 0);
 }
 

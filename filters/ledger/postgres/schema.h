@@ -51,25 +51,25 @@ struct PgLedgerFacts {
 };
 
 // Creates what is missing, in one transaction. The role needs the right to create tables in the
-// first schema of its search path; those who write need none of that. Fails with a line for people.
-std::expected<void, std::string> MigratePgSchema(PgConnection& connection);
+// first schema of its search path; those who write need none of that.
+std::expected<void, Unopened> MigratePgSchema(PgConnection& connection);
 
-// Fails with a line for people where there is no ledger, or none that this version may write.
-std::expected<PgLedgerFacts, std::string> ReadPgLedgerFacts(PgConnection& connection);
+// Fails where there is no ledger, or none that this version may write.
+std::expected<PgLedgerFacts, Unopened> ReadPgLedgerFacts(PgConnection& connection,
+                                                         const PgPurpose& purpose = {});
 
 struct PgAccepted {
   bool was_restored = false;  // else there was nothing to accept
   bool is_all = false;        // nobody is left who has not accepted it
 };
 // Somebody has found out what that group did since the state that the database was put back to: its
-// calls are begun again. `group` empty: of all groups. Fails with a line for people.
-std::expected<PgAccepted, std::string> AcceptPgRestored(PgConnection& connection,
-                                                        std::string_view group,
-                                                        std::string_view why);
+// calls are begun again. `group` empty: of all groups.
+std::expected<PgAccepted, Unopened> AcceptPgRestored(PgConnection& connection,
+                                                     std::string_view group, std::string_view why);
 
 // When the group accepted last that the ledger was restored, by the database's clock; 0: never.
-// nullopt: it does not answer.
-std::optional<std::int64_t> ReadPgAcceptedMs(PgConnection& connection, std::string_view group);
+std::expected<std::int64_t, PgFailure> ReadPgAcceptedMs(PgConnection& connection,
+                                                        std::string_view group);
 
 // The last row `id` of a stream, and its hash.
 inline StreamEnd StreamEndOf(std::uint64_t id, const Digest& chain) {

@@ -28,6 +28,14 @@ BatchEnd Refused(const PgFailure& failure, PgFailure& told) {
   return BatchEnd::kAway;
 }
 
+constexpr const char* kOtherSecret =
+    "the ledger in the database belongs to another install.secret: calls would be taken for "
+    "others; all groups of a database have one, so name that with --install-secret-file, or give "
+    "this group a database of its own";
+constexpr const char* kBeingImported =
+    "the ledger of a volume is imported for this group: when recourse ledger import has ended, "
+    "start this process anew, which then knows the volume's agents by their names";
+
 constexpr PgStatement kInstall{
     "install", "UPDATE ledger SET install_id = $1::text WHERE install_id = '' RETURNING 1"};
 constexpr PgStatement kNewStream{"new_stream", "SELECT nextval('stream_number')"};
@@ -123,50 +131,52 @@ PgStore::PgStore(PgStoreOptions options, std::shared_ptr<const LedgerKeys> keys,
   if (keys != nullptr) sealer_.emplace(std::move(keys));
 }
 
-std::expected<void, std::string> PgStore::Connect() {
+std::expected<void, Unopened> PgStore::Connect() {
   if (is_connected()) return {};
   connection_.reset();
   auto opened = PgConnection::Open(options_.connection);
   if (!opened) return std::unexpected(opened.error());
-  const auto facts = ReadPgLedgerFacts(**opened);
+  const PgPurpose purpose{"pod", options_.group};
+  const auto facts = ReadPgLedgerFacts(**opened, purpose);
   if (!facts) return std::unexpected(facts.error());
   if (identity_ != Digest{} && facts->identity != identity_) {
-    return std::unexpected("another ledger is in the database by now");
+    return std::unexpected(Unopened{"another ledger is in the database by now"});
   }
-  connection_ = std::move(*opened);
   identity_ = facts->identity;
   if (facts->install_id.empty() && !options_.install_id.empty()) {
-    connection_->Queue(kInstall, PgArguments().Bytes(options_.install_id));
-    if (auto done = connection_->Run(); !done) return std::unexpected(done.error().text);
+    (*opened)->Queue(kInstall, PgArguments().Bytes(options_.install_id));
+    if (auto done = (*opened)->Run(); !done) {
+      return std::unexpected(UnopenedBy(**opened, done.error(), purpose));
+    }
   } else if (facts->install_id != options_.install_id) {
-    connection_.reset();
-    return std::unexpected(
-        "the ledger in the database belongs to another install.secret: calls would be taken for "
-        "others; give every pod of the group the same --install-secret-file");
+    return std::unexpected(Unopened{kOtherSecret});
   }
-  const auto accepted_ms = ReadPgAcceptedMs(*connection_, options_.group);
-  if (!accepted_ms) {
-    connection_.reset();
-    return std::unexpected("the ledger's database does not answer");
-  }
+  const auto accepted_ms = ReadPgAcceptedMs(**opened, options_.group);
+  if (!accepted_ms) return std::unexpected(UnopenedBy(**opened, accepted_ms.error(), purpose));
+  connection_ = std::move(*opened);
   local_.accepted_ms = *accepted_ms;
-  if (stream_ == 0) return BeginStream();
+  if (stream_ == 0) {
+    auto begun = BeginStream();
+    if (!begun) connection_.reset();
+    return begun;
+  }
   if (in_doubt_) return {};
   const auto is_there = LookForEnd(*connection_, {head_, written_place_, chain_, options_.group});
   if (!is_there) {
     connection_.reset();
-    return std::unexpected("the ledger's database does not answer");
+    return std::unexpected(Unopened{"the ledger's database does not answer", true});
   }
   if (!*is_there) local_.is_restored = true;
   return {};
 }
 
-std::expected<void, std::string> PgStore::BeginStream() {
+std::expected<void, Unopened> PgStore::BeginStream() {
+  const PgPurpose purpose{"pod", options_.group};
   connection_->Queue(kNewStream);
   connection_->Queue(kPgNow);
   const MonoTime asked = local_.clock.Now();
   const auto numbered = connection_->Run();
-  if (!numbered) return std::unexpected(numbered.error().text);
+  if (!numbered) return std::unexpected(UnopenedBy(*connection_, numbered.error(), purpose));
   const std::uint64_t stream = numbered->at(0).Number(0, 0);
   const bool is_own = options_.time == PgStoreOptions::Time::kProcess;
   local_.group_clock.Measure(
@@ -192,11 +202,9 @@ std::expected<void, std::string> PgStore::BeginStream() {
                                     .Bool(stream_was_ && !local_.past.has_imported));
   const auto done = connection_->Run();
   if (!done && done.error().sqlstate == "22012") {
-    return std::unexpected(
-        "the ledger of a volume is imported for this group: when recourse ledger import has ended, "
-        "start this process anew, which then knows the volume's agents by their names");
+    return std::unexpected(Unopened{kBeingImported, true});
   }
-  if (!done) return std::unexpected(done.error().text);
+  if (!done) return std::unexpected(UnopenedBy(*connection_, done.error(), purpose));
   local_.past.has_imported = done->back().Int(0, 0) > 0;
   local_.past.has_shared_secret = done->back().Int(0, 2) != 0;
   stream_was_ = true;

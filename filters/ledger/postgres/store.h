@@ -65,9 +65,8 @@ class PgStore {
   // `local` outlives it; `keys` may be null.
   PgStore(PgStoreOptions options, std::shared_ptr<const LedgerKeys> keys, LocalFacts& local);
 
-  // Connects where it is not, and begins a stream where there is none. Fails with a line for
-  // people.
-  std::expected<void, std::string> Connect();
+  // Connects where it is not, and begins a stream where there is none.
+  std::expected<void, Unopened> Connect();
   // It was fenced; the next Connect begins another one.
   void LeaveStream();
   bool is_connected() const { return connection_ != nullptr && !connection_->is_lost(); }
@@ -102,7 +101,7 @@ class PgStore {
     std::map<std::uint64_t, std::string> rows;
   };
 
-  std::expected<void, std::string> BeginStream();
+  std::expected<void, Unopened> BeginStream();
   std::expected<void, BatchEnd> Lock(std::vector<PlannedRows>& plans, std::uint64_t& place);
   void Encode(std::vector<PlannedRows>& plans, const std::vector<NoteRow>& notes, Built& built);
   void EncodePlan(PlannedRows& planned, Built& built);

@@ -87,3 +87,4 @@ RC_LIBPQ(PQnoticeReceiver, PQsetNoticeReceiver, (PGconn * conn, PQnoticeReceiver
 RC_LIBPQ(int, PQsetnonblocking, (PGconn * conn, int arg), (conn, arg))
 RC_LIBPQ(int, PQsocket, (const PGconn* conn), (conn))
 RC_LIBPQ(ConnStatusType, PQstatus, (const PGconn* conn), (conn))
+RC_LIBPQ(char*, PQuser, (const PGconn* conn), (conn))

@@ -131,8 +131,9 @@ Digest DigestIn(const PgRows& rows, int column) {
 // Arrays of one statement, sent a part at a time.
 class ImportParts {
  public:
-  ImportParts(PgConnection& connection, const PgStatement& statement, std::vector<PgArray::Of> of)
-      : connection_(connection), statement_(statement), types_(std::move(of)) {
+  ImportParts(PgConnection& connection, const PgPurpose& purpose, const PgStatement& statement,
+              std::vector<PgArray::Of> of)
+      : connection_(connection), purpose_(purpose), statement_(statement), types_(std::move(of)) {
     Renew();
   }
   PgArray& operator[](std::size_t column) { return arrays_[column]; }
@@ -148,7 +149,7 @@ class ImportParts {
     for (const PgArray& array : arrays_) array.AppendTo(arguments);
     connection_.Queue(statement_, arguments);
     const auto done = connection_.Run();
-    if (!done) return std::unexpected("the ledger's database: " + done.error().text);
+    if (!done) return std::unexpected(UnopenedBy(connection_, done.error(), purpose_).why);
     counted_ += done->front().size() > 0 ? done->front().Number(0, 0) : 0;
     Renew();
     return {};
@@ -162,6 +163,7 @@ class ImportParts {
   }
 
   PgConnection& connection_;
+  const PgPurpose purpose_;
   const PgStatement& statement_;
   const std::vector<PgArray::Of> types_;
   std::vector<PgArray> arrays_;
@@ -178,10 +180,11 @@ std::expected<std::vector<PgRows>, std::string> ImportStream::Run() {
   if (done.error().sqlstate == "22012") {
     return std::unexpected("another import into this database is running, or has just ended");
   }
-  return std::unexpected("the ledger's database: " + done.error().text);
+  return std::unexpected(UnopenedBy(connection_, done.error(), Purpose()).why);
 }
 
 ImportStream::Done ImportStream::Begin(const ImportSource& source) {
+  group_ = source.group;
   connection_.Queue(kImportHold);
   connection_.Queue(kImportEndIdle, PgArguments().Bytes(source.group).Int(3 * kSignOfLifeS));
   connection_.Queue(kImportBegin, PgArguments()
@@ -281,7 +284,7 @@ ImportStream::Done ImportStream::Flush() {
 
 std::expected<std::size_t, std::string> ImportStream::PutOperations(const ImportedTables& tables) {
   ImportParts parts(
-      connection_, kImportOperations,
+      connection_, Purpose(), kImportOperations,
       {Column::kUuid, Column::kInt, Column::kInt, Column::kInt, Column::kInt, Column::kInt,
        Column::kInt, Column::kInt, Column::kInt, Column::kInt, Column::kUuid, Column::kInt});
   for (const auto& [key, row] : tables.operations()) {
@@ -308,14 +311,15 @@ std::expected<std::size_t, std::string> ImportStream::PutOperations(const Import
 }
 
 ImportStream::Done ImportStream::PutRest(const ImportedTables& tables) {
-  ImportParts intents(connection_, kImportIntents, {Column::kUuid, Column::kInt, Column::kBool});
+  ImportParts intents(connection_, Purpose(), kImportIntents,
+                      {Column::kUuid, Column::kInt, Column::kBool});
   for (const auto& [intent, row] : tables.intents()) {
     intents[0].Uuid(DigestOfUuid(intent));
     intents[1].Int(AsInt(row.row));
     intents[2].Bool(row.is_mark);
     if (auto sent = intents.Next(); !sent) return sent;
   }
-  ImportParts flows(connection_, kImportFlows,
+  ImportParts flows(connection_, Purpose(), kImportFlows,
                     {Column::kUuid, Column::kInt, Column::kInt, Column::kInt, Column::kInt,
                      Column::kBool, Column::kInt, Column::kInt, Column::kInt});
   for (const auto& [key, flow] : tables.flows()) {
@@ -330,7 +334,7 @@ ImportStream::Done ImportStream::PutRest(const ImportedTables& tables) {
     flows[8].Int(flow.wall_ms);
     if (auto sent = flows.Next(); !sent) return sent;
   }
-  ImportParts moved(connection_, kImportMoved, {Column::kInt, Column::kUuid});
+  ImportParts moved(connection_, Purpose(), kImportMoved, {Column::kInt, Column::kUuid});
   for (const auto& [operation, key] : tables.moved()) {
     moved[0].Int(AsInt(operation));
     moved[1].Uuid(DigestOfUuid(key));
@@ -340,7 +344,8 @@ ImportStream::Done ImportStream::PutRest(const ImportedTables& tables) {
     if (auto sent = parts->Send(); !sent) return sent;
   }
   // Last: it asks what of the rest has become this stream's.
-  ImportParts work(connection_, kImportWork, {Column::kInt, Column::kInt, Column::kUuid});
+  ImportParts work(connection_, Purpose(), kImportWork,
+                   {Column::kInt, Column::kInt, Column::kUuid});
   for (const auto& [about, subject] : tables.work()) {
     work[0].Int(static_cast<std::int64_t>(about.first));
     work[1].Int(AsInt(about.second));

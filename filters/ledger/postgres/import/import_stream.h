@@ -58,7 +58,10 @@ class ImportStream {
   std::expected<std::size_t, std::string> PutOperations(const ImportedTables& tables);
   Done PutRest(const ImportedTables& tables);
 
+  PgPurpose Purpose() const { return {"pod", group_}; }
+
   PgConnection& connection_;
+  std::string group_;
   std::uint64_t head_ = 0;
   Digest chain_{};
   bool is_complete_ = false;

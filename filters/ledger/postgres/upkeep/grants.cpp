@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <utility>
 
 namespace recourse {
 namespace {
@@ -93,14 +94,18 @@ std::string SqlOf(const PgGrant& grant, std::string_view schema_name) {
   return sql;
 }
 
-std::expected<void, std::string> GrantPg(PgConnection& connection, const PgGrant& grant) {
+std::expected<void, Unopened> GrantPg(PgConnection& connection, const PgGrant& grant) {
+  constexpr std::string_view kNoSuchRole = "42704";
   connection.Queue(kGrantSchema);
   const auto schema = connection.Run();
-  if (!schema) return std::unexpected("the ledger's database: " + schema.error().text);
+  if (!schema) return std::unexpected(UnopenedBy(connection, schema.error(), kPgOwns));
   const std::string sql = SqlOf(grant, schema->front().Bytes(0, 0));
   if (auto done = connection.Execute("BEGIN;\n" + sql + "COMMIT"); !done) {
     (void)connection.Execute("ROLLBACK");
-    return std::unexpected("the rights cannot be given: " + done.error().text);
+    Unopened failed = UnopenedBy(connection, done.error(), kPgOwns);
+    failed.why = "the rights cannot be given: " + failed.why;
+    if (done.error().sqlstate == kNoSuchRole) failed.why += "; make it first: CREATE ROLE";
+    return std::unexpected(std::move(failed));
   }
   return {};
 }

@@ -29,7 +29,6 @@ struct PgGrant {
 std::string SqlOf(const PgGrant& grant, std::string_view schema);
 
 // As whoever owns the tables. From the first one on, rows are seen by roles that were given some.
-// Fails with a line for people.
-std::expected<void, std::string> GrantPg(PgConnection& connection, const PgGrant& grant);
+std::expected<void, Unopened> GrantPg(PgConnection& connection, const PgGrant& grant);
 
 }  // namespace recourse

@@ -167,7 +167,7 @@ PgKeeper::Asked PgKeeper::Ask(const PgStatement& statement, const PgArguments& a
 std::expected<void, std::string> PgKeeper::Connect() {
   if (connection_ != nullptr && !connection_->is_lost()) return {};
   auto opened = PgConnection::Open(of_.connection);
-  if (!opened) return std::unexpected(opened.error());
+  if (!opened) return std::unexpected(opened.error().why);
   connection_ = std::move(*opened);
   const auto may = Ask(kMayKeep);
   if (!may) return std::unexpected(may.error());
