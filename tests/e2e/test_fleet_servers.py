@@ -168,7 +168,7 @@ def test_who_starts_before_the_database_is_started_again(double, tmp_path, token
         assert "does not exist" in refused_start(Pods(tmp_path, double, nowhere).a, 78)
         with pods.pod:
             write(pods.pod, f"/notes/{token}", token)
-        pods.other.arguments[1].write_text("77" * 32 + "\n")
+        (tmp_path / "install.secret").write_text("77" * 32 + "\n")
         said = refused_start(pods.other, 78)
         assert "all groups of a database have one" in said
 
