@@ -163,6 +163,35 @@ TEST_F(PostgresSettingsTest, WhatTheServerSetsForSessionsEndsNothingOfOurs) {
   EXPECT_EQ(TryBegin(*other_, Call("k"))->kind, Kind::kReplay);
 }
 
+// What was accepted at connect stands while the session does.
+class ConfirmsLessTest : public PostgresSettingsTest {
+ protected:
+  static constexpr PgStatement kIsOff{
+      "test_is_off",
+      "SELECT count(*) FROM pg_settings WHERE name = 'synchronous_commit' AND setting = 'off'"};
+
+  ~ConfirmsLessTest() override {
+    Reload("RESET synchronous_commit");
+    EXPECT_TRUE(HappensSoon([&] { return PgConnection::Open({.url = url_}).has_value(); }));
+  }
+  void Reload(const std::string& change) const {
+    const auto admin = PgConnection::Open({.url = url_, .unsafe_commit = true});
+    ASSERT_TRUE(admin);
+    EXPECT_TRUE((*admin)->Execute("ALTER SYSTEM " + change));
+    EXPECT_TRUE((*admin)->Execute("SELECT pg_reload_conf()"));
+  }
+};
+
+TEST_F(ConfirmsLessTest, AReloadTakesTheConfirmationOfCommitsFromNoSession) {
+  const auto safe = Connect();
+  const auto unsafe = PgConnection::Open({.url = url_, .unsafe_commit = true});
+  ASSERT_TRUE(unsafe);
+  Reload("SET synchronous_commit = off");
+  EXPECT_TRUE(HappensSoon([&] { return Ask(**unsafe, kIsOff) == 1; })) << "as the server says";
+  EXPECT_TRUE(HappensSoon([&] { return !PgConnection::Open({.url = url_}); }));
+  EXPECT_EQ(Ask(*safe, kIsOff), 0);
+}
+
 // A process that is stopped between two rounds of a batch.
 TEST_F(PostgresSettingsTest, WhoIsStoppedWithinATransactionLocksNobodyOutForLong) {
   const auto stopped = PgConnection::Open({.url = url_, .answer_within = Millis(1'000)});

@@ -127,6 +127,11 @@ std::expected<Keywords, Unopened> KeywordsOf(const PgOptions& options) {
 // With its name two sessions show whether they are one.
 constexpr PgStatement kPgSession{
     "session", "SELECT current_setting('synchronous_commit'), pg_backend_pid()::bigint"};
+// The same, and no reload takes away what is found.
+constexpr PgStatement kPgSafeSession{
+    "session",
+    "SELECT set_config('synchronous_commit', current_setting('synchronous_commit'), false),"
+    " pg_backend_pid()::bigint"};
 constexpr const char* kPgSharesSessions =
     "the ledger's database is reached through a pooler that gives sessions from hand to hand and "
     "keeps no prepared statements: let it pool sessions (pgbouncer: pool_mode = session)";
@@ -246,7 +251,7 @@ std::expected<void, Unopened> PgConnection::Prepare(const PgOptions& options) {
     return std::unexpected(
         Unopened{"the ledger's database refuses settings: " + set.error().text, may_pass});
   }
-  Queue(kPgSession);
+  Queue(options.unsafe_commit ? kPgSession : kPgSafeSession);
   const auto answered = Run();
   if (!answered) return std::unexpected(UnopenedBy(*this, answered.error(), {}));
   // Somebody stands between who answers and who was connected to.
