@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <expected>
 #include <map>
 #include <optional>
 #include <string>
@@ -80,8 +81,10 @@ class SharedLedgerView {
   virtual std::string PodOf(std::uint64_t stream) = 0;
 
   // Policies that processes of the group have, for those who do the work of others. Blocking;
-  // thread-safe. This one takes that version, whose files are in `packed`, into force.
-  virtual Result<void> SharePolicy(const std::string& version, std::string_view packed) = 0;
+  // thread-safe. This one takes that version, whose files are in `packed`, into force. Fails with a
+  // line for people.
+  virtual std::expected<void, std::string> SharePolicy(const std::string& version,
+                                                       std::string_view packed) = 0;
   // What SharePolicy() was given, by whomever; nullopt: nothing.
   virtual Result<std::optional<std::string>> SharedPolicy(const std::string& version) = 0;
   // The versions of processes that live, and of those that began last.

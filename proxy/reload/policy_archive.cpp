@@ -78,8 +78,7 @@ FileResult<void> PolicyArchive::Keep(const std::string& version,
   if (shared_ != nullptr) {
     if (const auto shared = shared_->SharePolicy(version, Pack(files)); !shared) {
       return std::unexpected(
-          "the policy cannot be shared with the other processes of its ledger: " +
-          std::string(shared.error().detail()));
+          "the policy cannot be shared with the other processes of its ledger: " + shared.error());
     }
   }
   std::error_code ec;

@@ -10,6 +10,7 @@
 #include "filters/ledger/ledger.h"
 #include "filters/ledger/postgres/connection.h"
 #include "filters/ledger/postgres/open.h"
+#include "filters/ledger/postgres/operators_ledger.h"
 #include "filters/ledger/shared_view.h"
 #include "tests/ledger/ledger_test_support.h"
 #include "tests/ledger/postgres_relay.h"
@@ -128,6 +129,19 @@ TEST_F(PostgresSettingsTest, WhereAllConnectionsAreTakenItSaysSoAndGoesOnWithTho
   AwaitItsReturn(*cut);
   EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("max_connections"));
   EXPECT_EQ(TryBegin(*cut, Call("k"))->kind, Kind::kRunning);
+}
+
+TEST_F(PostgresSettingsTest, WhyAPolicyIsNotSharedIsTold) {
+  PgReader reader(PgOptions{.url = url_});
+  PgSharedPolicies policies(reader, "shop/checkout");
+  std::vector<PGconn*> all;
+  do {
+    all.push_back(PlainConnection(url_));
+  } while (PQstatus(all.back()) == CONNECTION_OK);
+  const auto shared = policies.Share("v", "files", 1);
+  for (PGconn* const one : all) PQfinish(one);
+  ASSERT_FALSE(shared);
+  EXPECT_THAT(shared.error(), HasSubstr("max_connections"));
 }
 
 TEST_F(PostgresSettingsTest, WhatTheServerSetsForSessionsEndsNothingOfOurs) {

@@ -166,18 +166,20 @@ Digest PgSharedPolicies::NameOf(const std::string& version) const {
   return Sha256(name);
 }
 
-Result<void> PgSharedPolicies::NoteInForce(const std::string& version, std::uint64_t stream) {
+std::expected<void, std::string> PgSharedPolicies::NoteInForce(const std::string& version,
+                                                               std::uint64_t stream) {
   const auto noted =
       reader_.Ask(kPolicyInForce, PgArguments().Int(AsInt(stream)).Uuid(NameOf(version)));
-  if (!noted) return std::unexpected(PgAway());
+  if (!noted) return std::unexpected(noted.error());
   return {};
 }
 
-Result<void> PgSharedPolicies::Share(const std::string& version, std::string_view packed,
-                                     std::uint64_t stream) {
+std::expected<void, std::string> PgSharedPolicies::Share(const std::string& version,
+                                                         std::string_view packed,
+                                                         std::uint64_t stream) {
   const auto shared = reader_.Ask(
       kSharePolicy, PgArguments().Uuid(NameOf(version)).Bytes(group_).Bytes(version).Bytes(packed));
-  if (!shared) return std::unexpected(PgAway());
+  if (!shared) return std::unexpected(shared.error());
   {
     const std::lock_guard lock(mutex_);
     version_ = version;
@@ -199,9 +201,7 @@ Result<SharedLedgerView::Versions> PgSharedPolicies::OfGroup(std::uint64_t own) 
     version = version_;
   }
   if (!version.empty()) {
-    if (const auto noted = NoteInForce(version, own); !noted) {
-      return std::unexpected(noted.error());
-    }
+    if (!NoteInForce(version, own)) return std::unexpected(PgAway());
   }
   const auto answered = reader_.Ask(kPoliciesOfGroup, PgArguments().Bytes(group_).Int(AsInt(own)));
   if (!answered) return std::unexpected(PgAway());

@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <expected>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -41,14 +42,16 @@ class PgSharedPolicies {
       : reader_(reader), group_(std::move(group)) {}
 
   // The process of that stream takes it into force.
-  Result<void> Share(const std::string& version, std::string_view packed, std::uint64_t stream);
+  // Fails with a line for people.
+  std::expected<void, std::string> Share(const std::string& version, std::string_view packed,
+                                         std::uint64_t stream);
   Result<std::optional<std::string>> Find(const std::string& version);
   // Says again what Share() said last, as `own` may be another stream by now.
   Result<SharedLedgerView::Versions> OfGroup(std::uint64_t own);
 
  private:
   Digest NameOf(const std::string& version) const;
-  Result<void> NoteInForce(const std::string& version, std::uint64_t stream);
+  std::expected<void, std::string> NoteInForce(const std::string& version, std::uint64_t stream);
 
   PgReader& reader_;
   const std::string group_;
@@ -118,7 +121,8 @@ class PgOperatorsLedger : public Ledger, public OperationLister, public SharedLe
   Result<News> NewsAfter(const NewsPlace& place, const EventFilter& filter) override {
     return news_.After(place, filter);
   }
-  Result<void> SharePolicy(const std::string& version, std::string_view packed) override {
+  std::expected<void, std::string> SharePolicy(const std::string& version,
+                                               std::string_view packed) override {
     return policies_.Share(version, packed, of_.own());
   }
   Result<std::optional<std::string>> SharedPolicy(const std::string& version) override {
