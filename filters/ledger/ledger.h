@@ -314,6 +314,7 @@ struct LedgerStats {
   bool latched = false;
   bool restored = false;  // from a backup, and not accepted yet: new operations are refused
   bool is_away = false;   // a database that holds it does not answer: new operations are refused
+  std::string refused{};  // why such a database takes no new operations, although it answers
   // Wall time at which such a database said what is counted of all its processes; unset: it has
   // not, and nothing is known of that.
   std::optional<std::int64_t> counted_ms{};

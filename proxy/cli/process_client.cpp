@@ -225,6 +225,9 @@ std::string WritesOf(const Json& ledger) {
   if (const std::string why = Printable(ledger, "not_opened"); !why.empty()) {
     return "not recorded: " + why;
   }
+  if (const std::string why = Printable(ledger, "refused"); !why.empty()) {
+    return "refused by the ledger's database, until it takes one: " + why;
+  }
   if (Printable(ledger, "away") == "true") return AwayText(ledger);
   if (Printable(ledger, "latched") == "true") {
     return "refused after a failed commit, until a restart";

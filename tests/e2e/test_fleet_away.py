@@ -134,3 +134,47 @@ def test_a_pod_tells_of_which_stream_it_tells_and_what_to_back_up(double, tmp_pa
         for of_a_file in ("--ledger-max", "free", "reserved", "overdue"):
             assert of_a_file not in status, status
         assert rawhttp.call(pods.a.port, "GET", "/notes/verified-0").status == 200
+
+
+def test_a_database_that_refuses_to_write_is_no_open_ledger(double, tmp_path):
+    with Postgres() as server:
+        url = server.ledger()
+        server.sql("postgres", "CREATE ROLE app LOGIN")
+        granted = run_cli("ledger", "grant", "--ledger", url, "--role", "app", "--as", "pod",
+                          "--group", "shop/checkout")
+        assert granted.returncode == 0, granted
+        with Pods(tmp_path, double, url.replace("//recourse@", "//app@"), ["pod"]) as pods:
+            pod = pods.pod
+
+            def said():
+                lines = pod.cli("status").stdout.splitlines()
+                return next(line for line in lines if line.startswith("writes"))
+
+            def up():
+                return "recourse_ledger_up 1" in pod.probe("/metrics")[1]
+
+            write(pod, "/notes/before", "before")
+            server.sql(url, "REVOKE INSERT ON event FROM app")
+            refused = write(pod, "/notes/refused", "refused", status=503)
+            assert refused.outcome == "not_executed", refused
+            assert "refused by the ledger's database" in said(), said()
+            assert "permission denied for table event" in said(), said()
+            assert not up()
+            server.sql(url, "GRANT INSERT ON event TO app")
+            write(pod, "/notes/refused", "refused")
+            assert said().split() == ["writes", "accepted"] and up()
+
+            server.sql(url, "REVOKE UPDATE ON operation FROM app")
+            write(pod, "/notes/first", "first", status=503)
+            for i in range(3):
+                later = write(pod, f"/notes/later-{i}", f"later-{i}", status=503)
+                assert later.outcome == "not_executed", later
+                assert not double.effects(f"/notes/later-{i}")
+            assert "permission denied for table operation" in said(), said()
+            told = [line for line in pod.stderr().splitlines() if "whose clients" in line]
+            assert len(told) <= 1, told
+            server.sql(url, "GRANT UPDATE ON operation TO app")
+            wait_until(lambda: "accepted" in said(), said)
+            write(pod, "/notes/after", "after")
+            assert len(double.effects("/notes/after")) == 1
+            wait_until(lambda: pod.cli("ledger", "verify").returncode == 0)

@@ -4,9 +4,12 @@
 #include <chrono>
 #include <functional>
 #include <string>
+#include <string_view>
+#include <thread>
 #include <utility>
 
 #include "filters/ledger/shared_view.h"
+#include "tests/ledger/postgres_relay.h"
 #include "tests/ledger/postgres_upkeep_fixture.h"
 
 namespace recourse::postgres_refusal_test {
@@ -40,6 +43,24 @@ class RefusalTest : public PostgresUpkeepTest {
   static std::string KeyOf(const Event& event) {
     return "NEW.op_stream = " + std::to_string(UnpackRowId(event.operation).stream) +
            " AND NEW.op_number = " + std::to_string(UnpackRowId(event.operation).number);
+  }
+
+  bool IsUp() { return dynamic_cast<SharedLedgerView&>(*one_).SharedCounts().is_up; }
+  std::int64_t BeatOf(const Event& event) const {
+    return Ask("SELECT beat FROM stream WHERE stream = " +
+               std::to_string(UnpackRowId(event.operation).stream));
+  }
+  void ExpectRefused(const Result<Begun>& begun) {
+    ASSERT_FALSE(begun);
+    EXPECT_EQ(begun.error().code(), ErrorCode::kLedgerUnavailable);
+    EXPECT_EQ(begun.error().delivery(), Delivery::kNotSent);
+  }
+  static int CountIn(std::string_view text, std::string_view part) {
+    int count = 0;
+    for (std::size_t at = text.find(part); at != std::string_view::npos; ++count) {
+      at = text.find(part, at + part.size());
+    }
+    return count;
   }
 
   static constexpr Millis kStep{200};
@@ -88,6 +109,87 @@ TEST_F(RefusalTest, WhatIsRefusedGoesAlone) {
   EXPECT_TRUE(IsSoon([&] { return TryBegin(*other_, Call("poison"))->kind == Kind::kReplay; }));
   const auto told = refused.Get(executor_);
   EXPECT_TRUE(told || told.error().delivery() == Delivery::kUncertain);
+  EXPECT_EQ(Problem(), "");
+}
+
+// A batch without rows is no sign that some would be written.
+TEST_F(RefusalTest, ThatCallsAreRefusedStandsUntilOneBegins) {
+  const Event open = Dispatch(*one_, Call("open"));
+  Refuse("TG_OP = 'INSERT'", "42501");
+  ExpectRefused(TryBegin(*one_, Call("new")));
+  EXPECT_TRUE(HappensSoon([&, before = BeatOf(open)] { return BeatOf(open) > before + 1; }));
+  EXPECT_FALSE(IsUp());
+  EXPECT_TRUE(one_->Stats().refused.contains("no space left")) << one_->Stats().refused;
+  Record(*one_, Success(open));
+  EXPECT_FALSE(IsUp()) << "an outcome is none, either";
+  Allow();
+  Dispatch(*one_, Call("new"));
+  EXPECT_TRUE(IsUp());
+  EXPECT_EQ(one_->Stats().refused, "");
+  EXPECT_EQ(Problem(), "");
+}
+
+TEST_F(RefusalTest, WhatNoRowOfACallMayHoldIsNoReasonToSayThatAllAreRefused) {
+  Refuse("true", "22021");
+  ExpectRefused(TryBegin(*one_, Call("new")));
+  EXPECT_TRUE(IsUp());
+  EXPECT_EQ(one_->Stats().refused, "");
+}
+
+TEST_F(RefusalTest, NothingIsSentWhoseOutcomeCouldNotBeWritten) {
+  const Event sent = Dispatch(*one_, Call("sent"));
+  Refuse("TG_OP = 'UPDATE'", "42501");
+  Started<Result<Event>> outcome(one_->Record(Success(sent, "answer"), executor_));
+  ASSERT_TRUE(HappensSoon([&] { return !IsUp(); }));
+  for (int i = 0; i < 40; ++i) {
+    clock_.Advance(kStep);
+    ExpectRefused(TryBegin(*one_, Call("new" + std::to_string(i))));
+  }
+  EXPECT_NE(one_->Stats().refused, "");
+  EXPECT_EQ(Ask("SELECT count(*) FROM operation"), 2) << "one of them was tried";
+  Allow();
+  EXPECT_TRUE(IsSoon([&] { return TryBegin(*other_, Call("sent"))->kind == Kind::kReplay; }));
+  EXPECT_TRUE(IsSoon([&] { return TryBegin(*one_, Call("later")).has_value(); }));
+  EXPECT_TRUE(IsSoon([&] { return TryBegin(*one_, Call("new0"))->kind == Kind::kFresh; }));
+  EXPECT_TRUE(IsUp());
+  (void)outcome.Get(executor_);
+  EXPECT_EQ(Problem(), "");
+}
+
+// Where no other outcome is under way, what is begun and taken back shows that.
+TEST_F(RefusalTest, OneThatIsRefusedForItsOwnSakeClosesNoDoor) {
+  const Event poison = Dispatch(*one_, Call("poison"));
+  Refuse(KeyOf(poison), "42501");
+  Started<Result<Event>> refused(one_->Record(Success(poison, "answer"), executor_));
+  ASSERT_TRUE(IsSoon([&] { return refused.is_done(); }));
+  ASSERT_TRUE(IsSoon([&] { return TryBegin(*one_, Call("new")).has_value(); }));
+  for (int i = 0; i < 20; ++i) {
+    clock_.Advance(kStep);
+    EXPECT_TRUE(TryBegin(*one_, Call("new" + std::to_string(i)))) << i;
+  }
+  EXPECT_TRUE(IsUp());
+  Allow();
+  EXPECT_TRUE(IsSoon([&] { return TryBegin(*other_, Call("poison"))->kind == Kind::kReplay; }));
+  (void)refused.Get(executor_);
+  EXPECT_EQ(Problem(), "");
+}
+
+TEST_F(RefusalTest, ThatNothingCanBeNotedIsToldOnceAndNothingIsSentMeanwhile) {
+  const Event answered = Finish(*one_, "answered");
+  Refuse("TG_OP = 'UPDATE'", "42501");
+  testing::internal::CaptureStderr();
+  one_->MarkAnswered({answered.operation, answered.attempt});
+  clock_.Advance(Millis(1'001));
+  EXPECT_TRUE(HappensSoon([&] { return !IsUp(); }));
+  Started<Result<Begun>> begin(one_->Begin(Call("new"), executor_));
+  clock_.Advance(Millis(2'001));
+  ExpectRefused(begin.Get(executor_));
+  EXPECT_NE(one_->Stats().refused, "");
+  Allow();
+  while (!TryBegin(*one_, Call("new"))) std::this_thread::yield();
+  EXPECT_TRUE(IsUp());
+  EXPECT_EQ(CountIn(testing::internal::GetCapturedStderr(), "whose clients were answered"), 2)
+      << "its beginning and its end";
   EXPECT_EQ(Problem(), "");
 }
 

@@ -25,6 +25,8 @@ TEST(ProcessClientTest, WhyWritesAreRefusedOrSoonWillBeIsTold) {
   EXPECT_THAT(Told({.is_full = true, .is_index_failing = true}), HasSubstr("refused: there is no"));
   EXPECT_THAT(Told({.restored = true}), HasSubstr("recourse ledger accept"));
   EXPECT_THAT(Told({.latched = true}), HasSubstr("until a restart"));
+  EXPECT_EQ(Told({.is_away = true, .refused = "ERROR:  permission denied"}),
+            "refused by the ledger's database, until it takes one: ERROR:  permission denied");
 }
 
 }  // namespace

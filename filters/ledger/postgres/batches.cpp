@@ -72,9 +72,9 @@ std::vector<NoteRow> RowsOf(const std::vector<std::shared_ptr<PgNoteWait>>& note
 }
 
 // Its client counts from now on, for other processes too.
-Job Succeed(PgVerb& verb, LocalFacts& local) {
+Job Written(PgVerb& verb, LocalFacts& local, bool is_trial = false) {
   auto client = verb.client();
-  Job job = verb.Succeed();
+  Job job = is_trial ? verb.Fail(PgRefused()) : verb.Succeed();
   if (client) local.clients.Add(std::move(*client));
   return job;
 }
@@ -145,7 +145,9 @@ bool PgBatches::Gather() {
         // What cannot be read cannot be decided.
         const Error why = PgRefused();
         for (std::size_t i = verbs_.size(); i-- > 0;) {
-          if (!verbs_[i]->facts().rows().wishes().empty()) Refuse(*verbs_[i], why);
+          if (verbs_[i]->facts().rows().wishes().empty()) continue;
+          if (verbs_[i]->begins()) local_.refusals.Add(PgRefusals::Of::kCall, fetched.error());
+          Refuse(*verbs_[i], why);
         }
         return true;
       }
@@ -213,11 +215,18 @@ bool PgBatches::Consider(PgVerb& verb, Wishes& wishes) {
 }
 
 bool PgBatches::Accept(PgVerb& verb, Plan& plan, Wishes& wishes) {
-  if (plan.writes.empty()) {
-    if (!verb.facts().rows().has_guessed()) {
-      Drop(verb, Succeed(verb, local_));
-      return false;
-    }
+  const bool has_guessed = verb.facts().rows().has_guessed();
+  if (plan.writes.empty() && !has_guessed) {
+    Drop(verb, Written(verb, local_));
+    return false;
+  }
+  // Nothing is sent whose outcome would be refused.
+  const bool is_closed = verb.begins() && local_.refusals.Has(PgRefusals::Of::kOutcome);
+  if (is_closed && !has_guessed && !verb.is_trial && !verb.BecomesTrial(verbs_)) {
+    Drop(verb, verb.Fail(PgRefused()));
+    return false;
+  }
+  if (has_guessed && (is_closed || plan.writes.empty())) {
     ++verb.rounds;
     Restart(verb);
     return Consider(verb, wishes);
@@ -238,6 +247,8 @@ void PgBatches::Plot(PgVerb& verb, Plan& plan) {
       verb.refusals > 0 || (!accepted_.empty() && accepted_[0].first->refusals > 0);
   if (is_alone && !accepted_.empty()) return defer();
   if (writes_.Meet(verb.facts().rows().versions())) return defer();
+  verb.rows = verb.begins() ? PgRefusals::Of::kCall : PgRefusals::Of::kOther;
+  if (IsOutcome(verb, own_)) verb.rows = PgRefusals::Of::kOutcome;
   const std::uint64_t first = verb.known().next_row;
   SetIds(first, verb.known().wall_ms, plan);
   std::optional<Changes> changes;
@@ -351,6 +362,7 @@ void PgBatches::Finish(BatchEnd end) {
     LeaveStream();
   } else if (end == BatchEnd::kAway && store_.is_connected()) {
     const Error why = PgRefused();
+    NoteRefused(accepted_, local_);
     for (const auto& [verb, plan] : accepted_) Refuse(*verb, why);
     notes_.End(std::unexpected(why));
   } else {
@@ -373,6 +385,11 @@ void PgBatches::LeaveStream() {
 
 void PgBatches::FinishDone() {
   ++commits_;
+  std::set<PgVerb*> written;
+  for (std::size_t i = 0; i < plans_.size(); ++i) {
+    if (!plans_[i].failed && !plans_[i].has_lost) written.insert(accepted_[i].first);
+  }
+  NoteWritten(written, verbs_, local_);
   for (std::size_t i = 0; i < plans_.size(); ++i) {
     const auto [verb, plan] = accepted_[i];
     const PlannedRows& planned = plans_[i];
@@ -386,9 +403,12 @@ void PgBatches::FinishDone() {
       continue;
     }
     Keep(planned);
-    auto unsent = verb->is_abandoned ? verb->Withdrawal() : std::nullopt;
-    Drop(*verb, Succeed(*verb, local_));
-    if (unsent) Add(std::make_unique<PgCancel>(std::move(*unsent)));
+    const bool is_trial = verb->is_trial && local_.refusals.Has(PgRefusals::Of::kOutcome);
+    auto unsent = verb->is_abandoned || is_trial ? verb->Withdrawal() : std::nullopt;
+    Drop(*verb, Written(*verb, local_, is_trial));
+    if (!unsent) continue;
+    Add(std::make_unique<PgCancel>(std::move(*unsent)));
+    verbs_.back()->is_trial = is_trial;
   }
   notes_.End({});
 }
@@ -458,7 +478,7 @@ void PgBatches::Lose(PgVerb& verb) {
 void PgBatches::Refuse(PgVerb& verb, const Error& why) {
   if (verb.is_abandoned) return Drop(verb, {});
   auto* const record = dynamic_cast<PgRecord*>(&verb);
-  const bool is_outcome = record != nullptr && own_.contains(record->operation());
+  const bool is_outcome = IsOutcome(verb, own_);
   const int doublings = std::min(verb.refusals - kPgRefusedAtOnce, kPgRefusedDoublings);
   ++verb.refusals;
   if (!is_outcome && verb.refusals > kPgLossesMax) return Drop(verb, verb.Fail(why));
@@ -466,7 +486,7 @@ void PgBatches::Refuse(PgVerb& verb, const Error& why) {
   Restart(verb);
   if (!is_outcome || doublings < 0) return;
   verb.due = local_.clock.Now() + kPgRefusedFirst * (1 << doublings);
-  if (doublings < kPgRefusedDoublings) return;
+  if (doublings < kPgRefusedDoublings || record == nullptr) return;
   Executor* const executor = verb.executor();
   jobs_.Tell(executor,
              record->TellMeanwhile(Error(why.code(), why.detail(), Delivery::kUncertain)));

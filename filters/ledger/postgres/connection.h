@@ -48,6 +48,10 @@ struct PgFailure {
   std::size_t at = 0;      // the statement that was refused
   // Sent again, it may succeed: it met another transaction.
   bool is_conflict() const { return sqlstate == "40001" || sqlstate == "40P01"; }
+  // It is about values that rows have, and says nothing of other rows.
+  bool is_of_values() const {
+    return sqlstate.starts_with("22") || sqlstate.starts_with("23") || sqlstate.starts_with("54");
+  }
 };
 
 class PgConnection {

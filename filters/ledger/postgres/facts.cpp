@@ -9,6 +9,7 @@
 #include "filters/ledger/rules/clock_jumps.h"
 #include "proxy/base/lease_limits.h"
 #include "proxy/base/limits.h"
+#include "proxy/base/log/log.h"
 
 namespace recourse {
 namespace {
@@ -24,6 +25,30 @@ constexpr std::array<std::string_view, kQuotaKindCount> kPgQuotaDetails = {
 constexpr Millis kStoredLookedEvery{1'000};
 
 }  // namespace
+
+void PgRefusals::Tell(const PgFailure& why) {
+  if (told_ == why.text) return;
+  Log(LogLevel::kError,
+      "the ledger's database refuses a batch; calls whose rows it refuses are not sent, and "
+      "outcomes are kept, until it takes them",
+      {{"sqlstate", why.sqlstate},
+       {"reason", why.text},
+       {"do", "see whether it is read-only, full, or has taken a right of this role"}});
+  told_ = why.text;
+}
+
+void PgRefusals::End(Of what) {
+  if (by_.erase(what) == 0 || !by_.empty()) return;
+  Log(LogLevel::kInfo, "the ledger's database takes again what it refused");
+  told_.clear();
+}
+
+std::string PgRefusals::Why() const {
+  for (const auto& [what, why] : by_) {
+    if (what != Of::kOther) return why;
+  }
+  return {};
+}
 
 void VerbFacts::Answer(Known& known, const std::vector<Subject>& needs) {
   for (const Subject& subject : needs) {
@@ -254,7 +279,7 @@ VerbFacts::Maybe<FenceAt::Fact> VerbFacts::Find(const FenceAt& asked) {
 }
 
 VerbFacts::Maybe<std::optional<Millis>> VerbFacts::Find(const TryOf& asked) {
-  return local_.refusals.Take(asked.key, asked.principal, local_.clock.Now());
+  return local_.pace.Take(asked.key, asked.principal, local_.clock.Now());
 }
 
 VerbFacts::Maybe<int> VerbFacts::Find(const ReplaysOf& asked) {

@@ -3,8 +3,10 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "filters/ledger/lease/clients.h"
@@ -21,6 +23,27 @@
 
 namespace recourse {
 
+// What the database refuses to write, though it answers. One thread.
+class PgRefusals {
+ public:
+  // What rows are of; kBeat: of no call, or there are none. Marks are no rows.
+  enum class Of : std::uint8_t { kCall, kOutcome, kMark, kBeat, kOther };
+
+  // It stands until such rows are taken.
+  void Add(Of what, const PgFailure& why) { by_[what] = why.text; }
+  // People are told once, however often it is tried again.
+  void Tell(const PgFailure& why);
+  void End(Of what);
+  bool empty() const { return by_.empty(); }
+  bool Has(Of what) const { return by_.contains(what); }
+  // For what no call begins; empty: they do.
+  std::string Why() const;
+
+ private:
+  std::map<Of, std::string> by_;
+  std::string told_;
+};
+
 // What this process knows by itself. One thread.
 struct LocalFacts {
   const Clock& clock;
@@ -28,7 +51,7 @@ struct LocalFacts {
   QuotaUsage callers{};
   StoredBytes stored{};      // of what they have of it
   MonoTime stored_looked{};  // what of that is removed by now
-  RefusalPace refusals{};
+  RefusalPace pace{};
   ReplayCounts replays{};
   std::size_t open = 0;      // operations of this process that are not over
   bool is_restored = false;  // the database went back, and nobody has accepted that: begins nothing
@@ -36,7 +59,8 @@ struct LocalFacts {
   std::int64_t accepted_ms = 0;
   // That clock has gone back since the row of this place was written, or may have.
   std::uint64_t went_back_place = 0;
-  PgFailure refusal{};  // by which the database did not write the last batch; empty: it did
+  PgFailure refusal{};  // by which the database did not write the last batch that it refused
+  PgRefusals refusals{};
   GroupPast past{};
   PgOwnWork work{};
   std::uint64_t stream = 0;  // of this process

@@ -184,7 +184,7 @@ void PgLane::Serve() {
     return marks_due_ && *marks_due_ <= clock_.Now();
   }();
   // What is asked behind a mark finds it, and so does who has seen the batch behind it.
-  if ((marks_are_due || lists_.has_new()) && !FlushMarks()) return;
+  if ((marks_are_due || marks_are_refused_ || lists_.has_new()) && !FlushMarks()) return;
   while (batches_.DueIn() <= Millis(0)) {
     if (!FlushMarks() || !batches_.Commit()) return;
     Publish();
@@ -221,7 +221,7 @@ bool PgLane::IsReady() {
   lease_.Take();
   stream_ = store_.stream();
   if (!batches_.Resolve()) return false;
-  if (was_connected) return true;
+  if (was_connected || marks_are_refused_) return true;
   reconnect_after_ = Millis(0);
   if (!away_told_.empty()) Log(LogLevel::kInfo, "the ledger's database answers again");
   away_told_.clear();
@@ -283,8 +283,7 @@ std::vector<PgMark> PgLane::TakeMarks() {
 // False: the database is away. Others take the next batch for a sign that this has been written.
 bool PgLane::FlushMarks() {
   const std::vector<PgMark> marks = TakeMarks();
-  if (marks.empty()) return true;
-  if (!Write(marks)) {
+  if (!marks.empty() && !Write(marks)) {
     const std::lock_guard lock(mutex_);
     if (!marks_.empty()) marks_due_ = clock_.Now() + limits::kAnsweredFlush;
     return false;
@@ -297,6 +296,11 @@ bool PgLane::FlushMarks() {
     }
   }
   marks_.clear();
+  if (std::exchange(marks_are_refused_, false)) {
+    reconnect_after_ = Millis(0);
+    local_.refusals.End(PgRefusals::Of::kMark);
+    Log(LogLevel::kInfo, "the ledger's database notes again whose clients were answered");
+  }
   return true;
 }
 
@@ -319,7 +323,12 @@ bool PgLane::Write(const std::vector<PgMark>& marks) {
     const auto done = store_.connection().Run();
     if (done) return true;
     if (!store_.is_connected()) return false;
-    Log(LogLevel::kWarn, "the ledger's database refuses to note whose clients were answered",
+    if (tries + 1 < kMarkTries) continue;
+    local_.refusals.Add(PgRefusals::Of::kMark, done.error());
+    if (std::exchange(marks_are_refused_, true)) break;
+    Log(LogLevel::kWarn,
+        "the ledger's database refuses to note whose clients were answered; new writes are "
+        "refused until it does",
         {{"sqlstate", done.error().sqlstate}, {"reason", done.error().text}});
   }
   store_.connection().GiveUp();
@@ -354,7 +363,8 @@ SharedLedgerCounts PgLane::Counts() const {
 void PgLane::Publish() {
   const std::lock_guard lock(mutex_);
   counts_ = local_.shared;
-  counts_.is_up = !away_since_ && local_.refusal.sqlstate.empty();
+  counts_.is_up = !away_since_ && local_.refusals.empty();
+  stats_.refused = local_.refusals.Why();
   stats_.last_id = store_.head();
   stats_.head = store_.chain();
   stats_.identity = store_.identity();

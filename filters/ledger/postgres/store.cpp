@@ -14,20 +14,6 @@
 namespace recourse {
 namespace {
 
-// Told once, however often it is tried again.
-BatchEnd Refused(const PgFailure& failure, PgFailure& told) {
-  if (told.sqlstate != failure.sqlstate || told.text != failure.text) {
-    Log(LogLevel::kError,
-        "the ledger's database refuses a batch; new writes are refused, and outcomes kept, until "
-        "it takes them",
-        {{"sqlstate", failure.sqlstate},
-         {"reason", failure.text},
-         {"do", "see whether it is read-only, full, or has taken a right of this role"}});
-  }
-  told = failure;
-  return BatchEnd::kAway;
-}
-
 constexpr const char* kOtherSecret =
     "the ledger in the database belongs to another install.secret: calls would be taken for "
     "others; all groups of a database have one, so name that with --install-secret-file, or give "
@@ -239,7 +225,8 @@ BatchEnd PgStore::Rollback(const PgFailure& failure) {
     ++local_.shared.retries[failure.sqlstate];
     return BatchEnd::kAgain;
   }
-  return Refused(failure, local_.refusal);
+  local_.refusal = failure;
+  return BatchEnd::kAway;
 }
 
 std::expected<void, BatchEnd> PgStore::Lock(std::vector<PlannedRows>& plans, std::uint64_t& place) {
@@ -374,7 +361,8 @@ std::optional<BatchEnd> PgStore::CommitAtOnce(std::vector<PlannedRows>& plans,
     ++local_.shared.retries[failure.sqlstate];
     return std::nullopt;
   }
-  return Refused(failure, local_.refusal);
+  local_.refusal = failure;
+  return BatchEnd::kAway;
 }
 
 BatchEnd PgStore::CommitLocked(std::vector<PlannedRows>& plans, const std::vector<NoteRow>& notes) {
@@ -453,7 +441,6 @@ void PgStore::Adopt(Built built) {
   local_.work.Apply(built.work);
   written_ = std::move(built.rows);
   written_place_ = built.place;
-  local_.refusal = {};
 }
 
 std::optional<BatchEnd> PgStore::Resolve() {

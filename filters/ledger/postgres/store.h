@@ -55,7 +55,7 @@ using NoteRow = std::function<void(std::string& out, const RowHead& head)>;
 enum class BatchEnd : std::uint8_t {
   kDone,
   kAgain,    // it met another one: nothing was written, decide anew
-  kAway,     // the database could not be asked: nothing was written
+  kAway,     // the database could not be asked, or refuses it: nothing was written
   kInDoubt,  // it may have been written: Resolve tells
   kFenced,   // this stream may not write any more, and nothing was written
 };

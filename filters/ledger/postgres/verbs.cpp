@@ -83,8 +83,9 @@ Job PgBegin::TellAway() {
 std::optional<Transition> PgBegin::Withdrawal() const {
   if (!planned_->writes_event) return std::nullopt;
   const Event& event = FirstEvent(planned_->plan);
-  auto withdrawal =
-      Transition::Unsent(event, "the ledger's database did not answer in time; nothing was sent");
+  auto withdrawal = Transition::Unsent(
+      event, is_trial ? "the ledger's database refused outcomes; nothing was sent"
+                      : "the ledger's database did not answer in time; nothing was sent");
   if (event.verdict != ObserveVerdict::kNone) {  // what is observed is sent all the same
     withdrawal.to = Phase::kUncertain;
     withdrawal.detail = "the ledger's database did not answer in time";
@@ -224,6 +225,32 @@ Job PgOrder<Wait, Asked, Planned>::TellAway() {
       Error(ErrorCode::kLedgerUnavailable,
             "the ledger's database does not answer; whether this was done shows once it does",
             Delivery::kUncertain));
+}
+
+void NoteRefused(const std::vector<std::pair<PgVerb*, Plan*>>& batch, LocalFacts& local) {
+  const PgFailure& why = local.refusal;
+  const bool is_alone = batch.size() == 1;
+  if (!is_alone || !batch[0].first->is_refused_alone) local.refusals.Tell(why);
+  if (batch.empty()) local.refusals.Add(PgRefusals::Of::kBeat, why);
+  // Of several kinds each is tried alone.
+  const bool is_mixed = std::ranges::any_of(
+      batch, [&](const auto& one) { return one.first->rows != batch[0].first->rows; });
+  for (const auto& [verb, plan] : batch) {
+    verb->is_refused_alone = verb->is_refused_alone || (is_alone && why.is_of_values());
+    if (is_mixed || verb->is_refused_alone || why.is_of_values()) continue;
+    local.refusals.Add(verb->rows, why);
+  }
+}
+
+void NoteWritten(const std::set<PgVerb*>& those, const std::deque<std::unique_ptr<PgVerb>>& all,
+                 LocalFacts& local) {
+  std::set<PgRefusals::Of> rows{PgRefusals::Of::kBeat, PgRefusals::Of::kOther};
+  for (const PgVerb* const verb : those) rows.insert(verb->rows);
+  for (const PgRefusals::Of one : rows) local.refusals.End(one);
+  for (const auto& verb : all) {
+    const bool is_left = verb->refusals > 0 && !those.contains(verb.get());
+    if (is_left && rows.contains(verb->rows)) verb->is_refused_alone = true;
+  }
 }
 
 template class PgOrder<PgMoveWait, FlowMove, FlowPlan>;

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -62,17 +64,28 @@ class PgVerb {
   virtual std::optional<Transition> Withdrawal() const { return std::nullopt; }
   // Of what was decided: who waits for it, if others are to know that.
   virtual std::optional<GroupClient> client() const { return std::nullopt; }
+  // While outcomes are refused one call begins for all that do not, is told that it did not, and is
+  // taken back. Once that is written outcomes are, even where one is refused for its own sake.
+  bool BecomesTrial(const std::deque<std::unique_ptr<PgVerb>>& among) {
+    is_trial = may_be_tried() &&
+               std::ranges::none_of(among, [](const auto& one) { return one->is_trial; });
+    return is_trial;
+  }
 
   MonoTime since{};  // it waits
   MonoTime due{};    // when it is decided, but for now
   int rounds = 0;    // so often it has lost
   int refusals = 0;  // so often the database has refused what it writes: it then goes alone
+  PgRefusals::Of rows = PgRefusals::Of::kOther;  // that it writes
+  bool is_refused_alone = false;                 // which says nothing of others
+  bool is_trial = false;                         // see BecomesTrial
   // Its waiter has been told that it did not happen. If it does, what it begins is taken back.
   bool is_abandoned = false;
 
  protected:
   virtual void Reset() = 0;
   virtual Judged<Plan*> Ask(Known& known) = 0;
+  virtual bool may_be_tried() const { return false; }
   LocalFacts& local() const { return *local_; }
 
  private:
@@ -113,6 +126,7 @@ class PgBegin final : public PgVerb {
   const NewOperation& operation() const { return wait_->operation; }
 
  protected:
+  bool may_be_tried() const override { return may_guess(); }
   void Reset() override;
   Judged<Plan*> Ask(Known& known) override;
 
@@ -211,5 +225,19 @@ class PgOrder final : public PgVerb {
 };
 using PgMove = PgOrder<PgMoveWait, FlowMove, FlowPlan>;
 using PgDecide = PgOrder<PgDecideWait, ApprovalOrder, ApprovalPlan>;
+
+// It says what became of something that this process sends, of whose operations it is one, and is
+// kept until it is written.
+template <class Operations>
+bool IsOutcome(const PgVerb& verb, const Operations& own) {
+  if (dynamic_cast<const PgCancel*>(&verb) != nullptr) return true;
+  const auto* const record = dynamic_cast<const PgRecord*>(&verb);
+  return record != nullptr && own.contains(record->operation());
+}
+// The database has refused the last batch, which was of those.
+void NoteRefused(const std::vector<std::pair<PgVerb*, Plan*>>& batch, LocalFacts& local);
+// It has written those, and `all` wait.
+void NoteWritten(const std::set<PgVerb*>& those, const std::deque<std::unique_ptr<PgVerb>>& all,
+                 LocalFacts& local);
 
 }  // namespace recourse

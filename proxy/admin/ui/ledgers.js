@@ -14,6 +14,7 @@ export function ledgerChoice(chosen, onchange) {
 }
 
 const REFUSING = {
+  refused: "the ledger's database refuses to write",
   away: "the ledger's database does not answer",
   latched: "a commit to the ledger failed: it needs a restart",
   restored: "the ledger is a backup, and nobody has accepted what it lacks",

@@ -174,6 +174,8 @@ constexpr JsonMember<LedgerStats> kLedger[] = {
                                          "The key index cannot be written and grows in memory"),
     Bool<&LedgerStats::restored>("restored", "A restore from a backup is not accepted yet"),
     Bool<&LedgerStats::is_away>("away", "Its database does not answer: new writes are refused"),
+    TextIfAny<&LedgerStats::refused>("refused",
+                                     "Why its database takes no new writes, although it answers"),
     Time<&LedgerStats::counted_ms>(
         "counted",
         "Of a shared ledger: when what is told of all pods was so. Without it that is not known")
