@@ -59,6 +59,7 @@ NOT_WRITTEN = {
     "FlowStep changed_since": "no undo here is held back",
     "Ledger counted": SHARED,
     "Ledger not_opened": "the ledger can be opened",
+    "Ledger refused": "nothing is refused by a database",
     "PlaceDrift": "no undo here is held back",
     "Policy.orphaned": "every policy here is kept",
     "PolicyTools.flows canceled_by": "no flow of the policy has it",

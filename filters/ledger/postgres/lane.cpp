@@ -296,11 +296,11 @@ bool PgLane::FlushMarks() {
     }
   }
   marks_.clear();
-  if (std::exchange(marks_are_refused_, false)) {
-    reconnect_after_ = Millis(0);
-    local_.refusals.End(PgRefusals::Of::kMark);
-    Log(LogLevel::kInfo, "the ledger's database notes again whose clients were answered");
-  }
+  if (std::exchange(marks_are_refused_, false)) reconnect_after_ = Millis(0);
+  if (marks.empty() || marks_told_.empty()) return true;
+  marks_told_.clear();
+  local_.refusals.End(PgRefusals::Of::kMark);
+  Log(LogLevel::kInfo, "the ledger's database notes again whose clients were answered");
   return true;
 }
 
@@ -325,7 +325,8 @@ bool PgLane::Write(const std::vector<PgMark>& marks) {
     if (!store_.is_connected()) return false;
     if (tries + 1 < kMarkTries) continue;
     local_.refusals.Add(PgRefusals::Of::kMark, done.error());
-    if (std::exchange(marks_are_refused_, true)) break;
+    marks_are_refused_ = true;
+    if (std::exchange(marks_told_, done.error().text) == done.error().text) break;
     Log(LogLevel::kWarn,
         "the ledger's database refuses to note whose clients were answered; new writes are "
         "refused until it does",

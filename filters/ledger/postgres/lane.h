@@ -91,7 +91,8 @@ class PgLane {
   Millis reconnect_after_{};               // not 0: the database is away
   std::optional<MonoTime> late_at_{};      // then the first that waits will have waited too long
   std::string away_told_;                  // why, as people were told last
-  bool marks_are_refused_ = false;         // nothing else is written until they are
+  bool marks_are_refused_ = false;         // nothing else is written before them
+  std::string marks_told_;                 // why, as people were told last
 
   GroupPast past_;  // constant after Start()
   std::atomic<std::uint64_t> stream_ = 0;

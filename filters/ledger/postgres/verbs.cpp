@@ -246,6 +246,8 @@ void NoteWritten(const std::set<PgVerb*>& those, const std::deque<std::unique_pt
                  LocalFacts& local) {
   std::set<PgRefusals::Of> rows{PgRefusals::Of::kBeat, PgRefusals::Of::kOther};
   for (const PgVerb* const verb : those) rows.insert(verb->rows);
+  // Marks change the rows that outcomes change.
+  if (rows.contains(PgRefusals::Of::kOutcome)) rows.insert(PgRefusals::Of::kMark);
   for (const PgRefusals::Of one : rows) local.refusals.End(one);
   for (const auto& verb : all) {
     const bool is_left = verb->refusals > 0 && !those.contains(verb.get());
