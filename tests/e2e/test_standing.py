@@ -121,7 +121,14 @@ def test_another_one_that_was_made_there_changes_nothing(proxy, double, token):
     assert len(double.effects(path)) == 2
 
 
-PAIRS = [("close", "reopen"), ("star", "unstar"), ("lock", "unlock")]
+PAIRS = [
+    ("close", "reopen"),
+    ("star", "unstar"),
+    ("lock", "unlock"),
+    ("mark-read", "mark-unread"),
+    ("power_on", "power_off"),
+    ("check", "uncheck"),
+]
 
 
 @pytest.mark.parametrize("verb, back", PAIRS)
