@@ -87,7 +87,9 @@ Result<DerivedKey> DeriveKey(const KeyInputs& inputs) {
   derived.client_key = named.key;
   derived.is_named = intent.is_named;
   derived.stands = StandingOf(inputs, tenant_mark, derived.args_hash);
-  if (!inputs.body.call_name.empty()) derived.resource = AddNamedState(inputs, derived.stands);
+  derived.resource = inputs.body.call_name.empty()
+                         ? AddPostedState(inputs, derived.resource, derived.stands)
+                         : AddNamedState(inputs, derived.stands);
   derived.stands.is_named = intent.is_named;
   derived.has_identity = intent.has_identity;
   derived.lacks_place = intent.lacks_place;

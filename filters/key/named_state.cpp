@@ -48,11 +48,16 @@ class NamedMembers {
   NamedMembers(const KeyInputs& inputs, Standing& stands) : inputs_(inputs), stands_(stands) {}
 
   // By the names of what is kept, which tools that keep the same have in common.
-  void AddKept(const std::vector<KeptArgument>& arguments) {
+  void AddTold(const std::vector<KeptArgument>& arguments) {
     for (const KeptArgument& each : arguments) {
       const Json* const value = AtPointer(inputs_.body.json, each.argument);
       if (value != nullptr) Add("kept " + each.place, CanonicalJson(*value));
     }
+  }
+
+  // The same, and what is kept but no argument sets.
+  void AddKept(const std::vector<KeptArgument>& arguments) {
+    AddTold(arguments);
     // One that is undone by a call of itself leaves alone what that names and it does not.
     const bool undoes_itself = std::ranges::any_of(
         UndosOf(inputs_.tool),
@@ -71,7 +76,7 @@ class NamedMembers {
                  const std::string& at) {
     const auto holds = [&](const KeptArgument& each) { return LiesWithin(each.argument, at); };
     const auto is_in = [&](const KeptArgument& each) { return LiesWithin(at, each.argument); };
-    if (std::ranges::any_of(arguments, is_in)) return;
+    if (std::ranges::any_of(arguments, is_in) || IsNoArgument(at)) return;
     const bool is_split = at.empty() || std::ranges::any_of(arguments, holds);
     if (!is_split || value.kind != Json::Kind::kObject) {
       return Add("argument " + at, CanonicalJson(value));
@@ -82,6 +87,14 @@ class NamedMembers {
   }
 
  private:
+  // It differs from call to call, whatever they set.
+  bool IsNoArgument(const std::string& at) const {
+    const Tool& tool = inputs_.tool;
+    const bool is_key =
+        tool.key && tool.key->at.where == RequestPlace::Where::kBody && tool.key->at.name == at;
+    return is_key || std::ranges::find(tool.ignore, at) != tool.ignore.end();
+  }
+
   // What the call sets without an argument for it is told by the whole call.
   void AddUntold(const std::string& kept) {
     const Json* const same = AtPointer(inputs_.body.json, kept);
@@ -101,14 +114,19 @@ class NamedMembers {
   Standing& stands_;
 };
 
-void AddNamedMembers(const KeyInputs& inputs, Standing& stands) {
+// `is_whole`: the body tells all that the call says.
+void AddNamedMembers(const KeyInputs& inputs, bool is_whole, Standing& stands) {
   const std::vector<KeptArgument> arguments = KeptArguments(inputs.tool);
   NamedMembers members(inputs, stands);
-  members.AddKept(arguments);
+  if (inputs.body.call_name.empty()) {
+    members.AddTold(arguments);
+  } else {
+    members.AddKept(arguments);
+  }
   members.AddOthers(arguments, inputs.body.json, {});
-  const bool has_room = stands.values.size() <= kMembersMax;
-  stands.members = has_room ? Members::kListed : Members::kUnknown;
-  if (!has_room) stands.values.clear();
+  const bool is_listed = is_whole && stands.values.size() <= kMembersMax;
+  stands.members = is_listed ? Members::kListed : Members::kUnknown;
+  if (!is_listed) stands.values.clear();
 }
 
 }  // namespace
@@ -121,11 +139,33 @@ Digest AddNamedState(const KeyInputs& inputs, Standing& stands) {
   if (!thing && !tool.superseded_by_others) return {};
   // With `others` the policy says that to make it again does no harm, as with a PUT.
   stands.kind = tool.superseded_by_others ? WriteKind::kPut : WriteKind::kPatch;
-  if (stands.kind == WriteKind::kPatch) AddNamedMembers(inputs, stands);
+  if (stands.kind == WriteKind::kPatch) AddNamedMembers(inputs, true, stands);
   const std::string tenants = std::to_string(NoteIn(stands, NoteKind::kTenants).value_or(0));
   const std::string name = thing ? std::string() : inputs.body.call_name;
   return inputs.secret.OfParts(
       {kThingVersion, inputs.backend, tenants, name, thing.value_or(std::string())});
+}
+
+// A row knows it as a PATCH of that thing, which on its path is a POST nevertheless.
+Digest AddPostedState(const KeyInputs& inputs, const Digest& path, Standing& stands) {
+  const Tool& tool = inputs.tool;
+  const CallBody& body = inputs.body;
+  const bool is_read = body.values() != nullptr && body.json.kind == Json::Kind::kObject &&
+                       !body.json.members.empty();
+  if (stands.kind != WriteKind::kPost || tool.superseded_by_others || !is_read) return path;
+  const CallValues values = ValuesOfNamed(inputs);
+  const auto thing = SetsBack(tool, values) ? ThingOf(tool, values) : std::nullopt;
+  if (!thing) return path;
+  stands.kind = WriteKind::kPatch;
+  AddNamedMembers(inputs, !body.is_partial(), stands);
+  const Mark place = MarkOf(path);
+  stands.made.push_back(place);
+  stands.ended_by.push_back(NoteOf(NoteKind::kExact, 0));
+  stands.ended_by.push_back(MarkOn(place, WriteKind::kPut));
+  // What was changed is there no more, and need not be changed back.
+  stands.ended_by.push_back(NoteOf(NoteKind::kOwnUndo, 1));
+  stands.ended_by.push_back(MarkOn(place, WriteKind::kDelete));
+  return inputs.secret.OfParts({kThingVersion, inputs.backend, AsView(path), *thing});
 }
 
 }  // namespace recourse

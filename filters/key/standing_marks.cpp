@@ -143,8 +143,12 @@ void AddTools(const KeyInputs& inputs, Standing& stands) {
   if (inputs.tool.supersedes_others) {
     std::vector<std::string> names;
     for (const auto& capture : inputs.captures) names.push_back(capture.first);
-    std::ranges::sort(names);
+    // Of whatever it is about, of the thing that has that, and of that alone.
+    std::vector<std::string> holder = names;
+    if (!holder.empty()) holder.pop_back();
+    for (std::vector<std::string>* const each : {&names, &holder}) std::ranges::sort(*each);
     AddMark(stands.leaves, mark(inputs.tool_name, {}, has_all));
+    if (!holder.empty()) AddMark(stands.leaves, mark(inputs.tool_name, holder, has_all));
     if (!names.empty()) AddMark(stands.leaves, mark(inputs.tool_name, names, has_all));
   }
   const std::size_t declared = inputs.tool.superseded_by.size();
@@ -328,7 +332,10 @@ void AddUndo(const HmacKey& secret, const EffectFacts& facts, const Event& dispa
     return AddDoorEnds(secret, facts, dispatching, is_call ? &*body : nullptr, transition);
   }
   const auto resource = ResourceOfTarget(secret, facts, undo.target);
-  if (!resource) return;
+  // What sets a value is ended by what sets another one, and by nothing else.
+  const bool is_posted_state =
+      dispatching.stands.kind == WriteKind::kPatch && dispatching.method == "POST";
+  if (!resource || is_posted_state) return;
   transition.undo_resource = MarkOf(*resource);
   const bool has_reference =
       !transition.external_ref.empty() &&

@@ -94,6 +94,9 @@ NewOperation OperationOf(const Event& step, const Backend& backend) {
     for (const Mark& own : OwnUndosOf(step.stands)) call.event.stands.leaves.push_back(own);
   } else if (step.resource != Digest{} && IsCallByName(step.method)) {
     NoteSetBack(step, call.event);
+  } else if (step.stands.kind == WriteKind::kPatch) {
+    NoteSetBack(step, call.event);
+    call.event.stands.made = step.stands.made;
   }
   return call;
 }

@@ -201,6 +201,8 @@ std::string WhatEnds(const Tool& tool, const ExplainedCall& call, const CallValu
     text = "any other write on its path and query";
   } else if (!is_mcp && call.method == "PATCH") {
     text = "a PUT or DELETE of it, or a PATCH that gives one of its members another value";
+  } else if (!is_mcp && call.method == "POST" && SetsBack(tool, values)) {
+    text = "a PUT or DELETE of it, or a POST that gives one of its members another value";
   } else {
     text = is_mcp ? "its undo" : "its undo, or a DELETE of what it made";
   }

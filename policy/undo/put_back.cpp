@@ -241,10 +241,17 @@ bool PutsBack(const Tool& tool, const UndoRule& rule) {
       SelectorsOf(body), [](const Selector& place) { return place.source == Source::kBeforeBody; });
 }
 
+bool SetsAtPath(const Tool& tool, const UndoRule& rule) {
+  return tool.before && !tool.is_named() && rule.request.method == "POST" && PutsBack(tool, rule) &&
+         IsSamePlace(tool, rule.request);
+}
+
 bool SetsBack(const Tool& tool, const CallValues& call) {
-  if (!tool.is_named() || !tool.before || !tool.undo) return false;
+  if (!tool.before || !tool.undo) return false;
   const auto chosen = ChooseUndo(tool, call);
-  return chosen && PutsBack(tool, *UndosOf(tool)[*chosen]);
+  if (!chosen) return false;
+  const UndoRule& rule = *UndosOf(tool)[*chosen];
+  return tool.is_named() ? PutsBack(tool, rule) : SetsAtPath(tool, rule);
 }
 
 bool MaySet(const UndoRule& rule, const std::string& place) {

@@ -42,8 +42,12 @@ std::vector<KeptArgument> KeptArguments(const Tool& tool);
 // Whether the rule takes a write back by setting what that one has set.
 bool PutsBack(const Tool& tool, const UndoRule& rule);
 
-// Whether the undo of that call by name sets back what it sets. Where only the answer, or what was
-// there before, chooses the undo, the call may make something.
+// Whether the rule takes a POST back by the same request with what `before` has read, so that the
+// POST sets a state, as a PATCH does.
+bool SetsAtPath(const Tool& tool, const UndoRule& rule);
+
+// Whether the undo of that call, by name or a POST, sets back what it sets. Where only the answer,
+// or what was there before, chooses the undo, the call may make something.
 bool SetsBack(const Tool& tool, const CallValues& call);
 
 // Whether the rule, which puts back, may set that place of a plain request.

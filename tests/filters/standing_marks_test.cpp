@@ -67,6 +67,22 @@ tools:
     undo: { request: "DELETE /docs/{external_ref}" }
   docs.drop: { match: "DELETE b /docs/{id}", effect: write, identity: path.id, undo: none,
                reason: r }
+  topic:
+    match: POST b /api/topic
+    effect: write
+    ignore: [ /nonce ]
+    before: { request: "GET /api/info?channel={body#/channel}", keep: [ body#/topic, body#/by ] }
+    undo: { request: "POST /api/topic", only_if: always,
+            json: { channel: "{body#/channel}", topic: "{before.body#/topic}" } }
+  labels.add:
+    match: "POST b /issues/{id}/labels"
+    effect: write
+    superseded_by: label.drop
+    before: { request: "GET /issues/{path.id}/labels", keep: body# }
+    undo: { request: "PUT /issues/{path.id}/labels", json: { labels: "{before.body#}" },
+            only_if: always }
+  label.drop: { match: "DELETE b /issues/{id}/labels/{name}", effect: write, undo: none,
+                reason: r }
   update:
     match: mutation g update
     effect: write
@@ -139,6 +155,8 @@ Made Answered(Made made, const std::string& id) {
   CallValues values;
   values.body = made.body.values();
   values.external_ref = id;
+  const Snapshot before{.places = {{"/topic", R"("old")"}}};
+  values.before = &before;
   Transition transition;
   transition.to = Phase::kSucceeded;
   transition.external_ref = id;
@@ -188,6 +206,59 @@ TEST(StandingMarksTest, AMutationIsToldByTheVariablesOfWhatItReadsBefore) {
   const Made color = Named("update", R"({"id":"7","input":{"color":"x"}})", "g");
   EXPECT_FALSE(MayEnd(color, first));
   EXPECT_TRUE(MayEnd(Named("update", R"({"id":"7","input":{"color":"y"}})", "g"), color));
+}
+
+Made Posted(const std::string& tool, const std::string& path, const std::string& arguments,
+            Pairs captures = {}) {
+  CallBody body;
+  body.form = BodyForm::kJson;
+  body.json = *ParseJson(arguments);
+  return Derive(tool, "b", {"POST", path, {}, arguments}, std::move(body), std::move(captures));
+}
+
+TEST(StandingMarksTest, APostThatItsUndoRepeatsWithWhatWasThereBeforeSetsAState) {
+  const Made first = Posted("topic", "/api/topic", R"({"channel":"1","topic":"a","nonce":1})");
+  const Made other = Posted("topic", "/api/topic", R"({"channel":"1","topic":"b","nonce":2})");
+  EXPECT_TRUE(MayEnd(other, first));
+  EXPECT_TRUE(MayEnd(first, other));
+  for (const char* arguments :
+       {R"({"channel":"1","topic":"a","nonce":2})", R"({"channel":"2","topic":"b"})",
+        R"({"channel":"1","note":"x"})"}) {
+    EXPECT_FALSE(MayEnd(Posted("topic", "/api/topic", arguments), first)) << arguments;
+  }
+  EXPECT_FALSE(
+      MayEnd(Posted("topic", "/api/topic?draft=1", R"({"channel":"1","topic":"b"})"), first))
+      << "its query may say of what";
+  // On its path it is a POST as any other one is.
+  EXPECT_TRUE(MayEnd(Plain("PUT", "/api/topic"), first));
+  EXPECT_TRUE(MayEnd(Plain("DELETE", "/api/topic"), first));
+  EXPECT_FALSE(MayEnd(Plain("PATCH", "/api/topic"), first));
+  EXPECT_TRUE(MayEnd(first, Plain("PUT", "/api/topic")));
+  EXPECT_FALSE(MayEnd(first, Plain("PATCH", "/api/topic")));
+  const std::vector<Mark> gone = RemovalsOf(first.key.stands, first.key.resource);
+  const std::vector<Mark> left =
+      LeftBy(Plain("DELETE", "/api/topic").key.stands, Plain("DELETE", "/api/topic").key.resource);
+  EXPECT_TRUE(std::ranges::any_of(
+      gone, [&](const Mark& mark) { return std::ranges::find(left, mark) != left.end(); }));
+}
+
+TEST(StandingMarksTest, ItsOwnUndoLeavesNoDoubtAboutWhatOthersPost) {
+  const Made first = Answered(Posted("topic", "/api/topic", R"({"channel":"1","topic":"a"})"), "");
+  EXPECT_FALSE(MayEnd(Posted("topic", "/api/topic", R"({"channel":"2","topic":"b"})"), first));
+  EXPECT_TRUE(UndoPlaces(first.key.stands).empty());
+}
+
+TEST(StandingMarksTest, WhatTakesOneOfAThingAwayEndsWhatIsSaidOfThatThingAlone) {
+  const auto drop = [](const std::string& id) {
+    return Plain("DELETE", "/issues/" + id + "/labels/x", {}, "label.drop",
+                 {{"id", id}, {"name", "x"}});
+  };
+  const Made add = Posted("labels.add", "/issues/1/labels", R"({"labels":["x"]})", {{"id", "1"}});
+  EXPECT_TRUE(MayEnd(drop("1"), add));
+  EXPECT_FALSE(MayEnd(drop("2"), add));
+  EXPECT_EQ(add.key.stands.kind, WriteKind::kPost) << "it adds, whatever is there";
+  EXPECT_FALSE(
+      MayEnd(Posted("labels.add", "/issues/1/labels", R"({"labels":["y"]})", {{"id", "1"}}), add));
 }
 
 TEST(StandingMarksTest, ACallByNameThatMakesSomethingIsEndedByNoOtherOne) {

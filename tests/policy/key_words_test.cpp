@@ -130,6 +130,26 @@ TEST(KeyWordsTest, AToolCalledByANameThatSetsSomethingSaysWhatEndsItsAnswers) {
   EXPECT_TRUE(loaded.policy->tools[0].superseded_by_others);
 }
 
+TEST(KeyWordsTest, APostWhoseUndoSetsBackByAnotherRequestSaysWhatEndsItsAnswers) {
+  const auto load = [](const std::string& undo, const std::string& words = "") {
+    return LoadPolicyText(
+        "p.yaml",
+        "version: 1\nbackends: { b: { url: \"http://b\", key_header: Idempotency-Key } }\ntools:\n"
+        "  t: { match: \"POST b /l/{id}\", effect: write, identity: body#/a, "
+        "before: { request: \"GET /l/{path.id}\", keep: body#/a }, undo: { request: \"" +
+            undo +
+            " /l/{path.id}\", only_if: always, rest: stays, json: { a: "
+            "\"{before.body#/a}\" } }" +
+            words + " }\n");
+  };
+  EXPECT_THAT(ProblemsOf(load("PUT")),
+              HasSubstr("tools.t.superseded_by: is not given, and its undo sets back what was"));
+  EXPECT_EQ(ProblemsOf(load("PUT", ", superseded_by: none")), "");
+  EXPECT_EQ(ProblemsOf(load("PUT", ", superseded_by: others")), "");
+  EXPECT_THAT(ProblemsOf(load("POST")), testing::Not(HasSubstr("superseded_by")))
+      << "that is known";
+}
+
 TEST(KeyWordsTest, AMethodThatLooksMisspelledIsWarnedAbout) {
   const auto problems = [](const std::string& method, const std::string& undo) {
     return ProblemsOf(LoadPolicyText(

@@ -14,14 +14,15 @@ namespace {
 constexpr std::array<std::string_view, 9> kSetting{"set",  "update",  "edit",   "change", "rename",
                                                    "move", "replace", "modify", "upsert"};
 
-// What every path of the tool captures.
-std::vector<std::string> CapturesOfAll(const Tool& tool) {
+// What every path of the tool captures, but for so many captures at the end of each.
+std::vector<std::string> CapturesOfAll(const Tool& tool, std::size_t fewer = 0) {
   std::vector<std::string> common;
   for (std::size_t i = 0; i < tool.patterns.size(); ++i) {
     std::vector<std::string> names;
     for (const auto& segment : ParsePattern(tool.patterns[i]).segments) {
       if (segment.is_capture) names.push_back(segment.text);
     }
+    names.resize(names.size() - std::min(names.size(), fewer));
     if (i == 0) common = names;
     std::erase_if(common, [&](const std::string& name) {
       return std::ranges::find(names, name) == names.end();
@@ -59,16 +60,41 @@ void CheckSuperseding(PolicyBuilder& draft, std::size_t index) {
       refuse("its own later calls are no reason to make it again; say others if it sets a state");
     }
     other.supersedes_others = true;
-    // Both must capture all of them, or there is nothing to compare.
+    // Both must capture all of them, or all but the last one: a label of an issue is that issue's.
     const std::vector<std::string> mine = CapturesOfAll(tool);
-    std::vector<std::string> theirs = CapturesOfAll(other);
-    if (std::ranges::includes(mine, theirs)) ending.captures = std::move(theirs);
+    for (const std::size_t fewer : {0U, 1U}) {
+      std::vector<std::string> theirs = CapturesOfAll(other, fewer);
+      if (!ending.captures.empty() || !std::ranges::includes(mine, theirs)) continue;
+      ending.captures = std::move(theirs);
+    }
   }
 }
 
-// Of a call by name nothing else tells whether it sets something or makes it.
+namespace {
+
+// A POST whose undo sets back what was there before, by another request than the same one, of which
+// the engine knows by itself.
+bool MaySetAtPath(const Tool& tool) {
+  const std::vector<const UndoRule*> undos = UndosOf(tool);
+  const auto puts_back = [&](const UndoRule* undo) { return PutsBack(tool, *undo); };
+  const auto is_known = [&](const UndoRule* undo) { return SetsAtPath(tool, *undo); };
+  return tool.before && !tool.is_named() && std::ranges::any_of(undos, puts_back) &&
+         std::ranges::find(tool.methods, "POST") != tool.methods.end() &&
+         std::ranges::none_of(undos, is_known);
+}
+
+}  // namespace
+
+// Of a call by name, and of a POST, nothing else tells whether it sets something or makes it.
 void WarnAboutSetting(PolicyBuilder& draft, std::size_t index) {
   const Tool& tool = draft.policy.tools[index];
+  if (!draft.ToolHas(index, "superseded_by") && MaySetAtPath(tool)) {
+    draft.problems.Warn(draft.tool_places[index], draft.ToolKey(index, "superseded_by"),
+                        "is not given, and its undo sets back what was there before: after a POST "
+                        "with other values the first one's repeat still gets its answer from the "
+                        "log; say others, which tools change the same, or none if each call makes "
+                        "something of its own");
+  }
   std::vector<std::string> names = tool.mcp_names;
   names.insert(names.end(), tool.mutations.begin(), tool.mutations.end());
   const auto setting = std::ranges::find_if(names, SetsByName);
