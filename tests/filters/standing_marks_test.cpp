@@ -72,7 +72,7 @@ tools:
     effect: write
     ignore: [ /nonce ]
     before: { request: "GET /api/info?channel={body#/channel}", keep: [ body#/topic, body#/by ] }
-    undo: { request: "POST /api/topic", only_if: always,
+    undo: { request: "POST /api/topic", only_if: always, leaves: body#/by,
             json: { channel: "{body#/channel}", topic: "{before.body#/topic}" } }
   labels.add:
     match: "POST b /issues/{id}/labels"

@@ -135,7 +135,7 @@ TEST(KeyWordsTest, APostWhoseUndoSetsBackByAnotherRequestSaysWhatEndsItsAnswers)
     return LoadPolicyText(
         "p.yaml",
         "version: 1\nbackends: { b: { url: \"http://b\", key_header: Idempotency-Key } }\ntools:\n"
-        "  t: { match: \"POST b /l/{id}\", effect: write, identity: body#/a, "
+        "  t: { match: \"POST b /l/{id}\", effect: write, identity: body#/a, agent_key: yields, "
         "before: { request: \"GET /l/{path.id}\", keep: body#/a }, undo: { request: \"" +
             undo +
             " /l/{path.id}\", only_if: always, rest: stays, json: { a: "
