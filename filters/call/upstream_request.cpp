@@ -4,6 +4,7 @@
 #include "filters/call/codecs.h"
 #include "filters/credentials/credentials.h"
 #include "policy/graphql/decision/document_key.h"
+#include "proxy/base/http/field_reach.h"
 
 namespace recourse {
 namespace {
@@ -33,6 +34,7 @@ Headers UpstreamFields(const RequestContext& context, const std::string& key) {
   const bool hides = HasSecrets(*context.backend, context.tool) || !context.backend->hidden.empty();
   for (const Header& field : context.request.headers) {
     const bool is_dropped = IsOwnField(field.first) ||
+                            ReachOf(field.first) != FieldReach::kBackend ||
                             IsOwnCredential(*context.backend, context.tool, field.first) ||
                             (hides && AsksForCharset(field.first, field.second));
     if (!is_dropped) fields.push_back(field);

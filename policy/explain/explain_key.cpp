@@ -8,6 +8,7 @@
 #include "policy/undo/put_back.h"
 #include "policy/uri/opposites.h"
 #include "proxy/base/http/argument_fields.h"
+#include "proxy/base/http/field_reach.h"
 
 namespace recourse {
 namespace {
@@ -228,11 +229,9 @@ void AddDoor(const SameAsRule& door, const CallValues& values, Explanation& out)
   out.notes.push_back("It is a door to " + door.tool + ": equal calls of both are one.");
 }
 
-}  // namespace
-
-void AddKey(const Policy& policy, const Tool& tool, const ExplainedCall& call,
-            const CallValues& values, Explanation& out) {
-  AddCaller(policy.callers, call, out);
+// All of the key but the caller.
+void AddParts(const Policy& policy, const Tool& tool, const ExplainedCall& call,
+              const CallValues& values, Explanation& out) {
   const bool is_mcp = !out.mcp_tool.empty();
   const bool is_mutation = is_mcp && out.backend->is_graphql();
   out.fingerprint = is_mutation ? "the field, its arguments, and what is selected of its answer"
@@ -263,6 +262,18 @@ void AddKey(const Policy& policy, const Tool& tool, const ExplainedCall& call,
   for (const Selector& selector : tool.identity) {
     out.key.push_back({selector.text, "identity: " + Shown(Select(selector, values))});
   }
+}
+
+}  // namespace
+
+void AddKey(const Policy& policy, const Tool& tool, const ExplainedCall& call,
+            const CallValues& values, Explanation& out) {
+  AddCaller(policy.callers, call, out);
+  ExplainedCall seen = call;
+  std::erase_if(seen.headers, [](const Header& field) {
+    return ReachOf(field.first) == FieldReach::kNowhere;
+  });
+  AddParts(policy, tool, seen, values, out);
 }
 
 std::string FlowWithoutTrace(const FlowRules& rules, const ExplainedCall& call,

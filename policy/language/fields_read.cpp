@@ -40,6 +40,11 @@ void AddFieldsOf(const Tool& tool, std::vector<std::string>& names) {
   for (const SecretHeader& secret : tool.secrets) names.push_back(ToLower(secret.name));
   if (!tool.approval) return;
   for (const SecretHeader& secret : tool.approval->secrets) names.push_back(ToLower(secret.name));
+  for (const RequestTemplate::Piece& piece : tool.approval->summary) {
+    if (piece.selector && piece.selector->source == Selector::Source::kHeader) {
+      names.push_back(ToLower(piece.selector->name));
+    }
+  }
 }
 
 }  // namespace
@@ -54,9 +59,11 @@ std::vector<std::string> FieldsOfWords(const Policy& policy) {
   if (!policy.callers.field.empty()) names.push_back(ToLower(policy.callers.field));
   if (policy.callers.jwt) names.push_back(ToLower(policy.callers.jwt->field));
   for (const Tool& tool : policy.tools) AddFieldsOf(tool, names);
-  for (const ScopeRule& place : policy.flow_rules.parent) {
+  const auto add = [&names](const ScopeRule& place) {
     if (place.kind == ScopeRule::Kind::kHeader) names.push_back(ToLower(place.name));
-  }
+  };
+  for (const ScopeRule& place : policy.flow_rules.parent) add(place);
+  add(policy.flow_rules.without_trace.place);
   std::ranges::sort(names);
   const auto repeated = std::ranges::unique(names);
   names.erase(repeated.begin(), repeated.end());

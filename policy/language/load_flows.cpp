@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "policy/language/load_rules.h"
+#include "policy/language/place_problem.h"
 #include "policy/language/policy_builder.h"
 #include "policy/language/tls_files.h"
 #include "policy/model/url.h"
@@ -116,6 +117,15 @@ Flow ReadFlow(MapReader& map, std::string name, PolicyBuilder& draft) {
   return flow;
 }
 
+// Why no field of that name can name a flow; empty: it can, or no field is meant.
+std::string WhyNoName(std::string_view text, const ScopeRule& scope) {
+  if (scope.kind != ScopeRule::Kind::kHeader) return {};
+  if (std::string why = WhyUnseen(text, scope.name); !why.empty()) return why;
+  return IsCredentialField(scope.name)
+             ? scope.name + " carries credentials, and the name of a flow is shown"
+             : std::string();
+}
+
 void ReadParents(MapReader& map, FlowRules& rules) {
   using Kind = ScopeRule::Kind;
   for (const LocatedText& item : map.Texts("parent")) {
@@ -127,9 +137,8 @@ void ReadParents(MapReader& map, FlowRules& rules) {
                            "accepted: session, \"header:Name\", \"body#/pointer\", "
                            "\"baggage:name\"; a call that has none of them belongs to the flow of "
                            "its trace");
-    } else if (scope->kind == Kind::kHeader && IsCredentialField(scope->name)) {
-      map.problems().Error(item.place, item.key,
-                           scope->name + " carries credentials, and the name of a flow is shown");
+    } else if (std::string why = WhyNoName(item.text, *scope); !why.empty()) {
+      map.problems().Error(item.place, item.key, std::move(why));
     } else {
       rules.parent.push_back(std::move(*scope));
     }
@@ -152,8 +161,8 @@ void ReadWithoutTrace(MapReader& map, FlowRules& rules) {
   if (!place ||
       (place->kind != ScopeRule::Kind::kSession && place->kind != ScopeRule::Kind::kHeader)) {
     refuse("accepted: none, session, \"header:Name\", pod");
-  } else if (place->kind == ScopeRule::Kind::kHeader && IsCredentialField(place->name)) {
-    refuse(place->name + " carries credentials, and the name of a flow is shown");
+  } else if (std::string why = WhyNoName(*text, *place); !why.empty()) {
+    refuse(std::move(why));
   } else {
     rules.without_trace = {Kind::kPlace, std::move(*place)};
   }

@@ -29,6 +29,9 @@ std::string WrongSource(const Selector& place, Reads reads) {
   if (reads == Reads::kRequest && !IsRequest(source)) {
     return "only the request is known here" + accepted;
   }
+  if (reads == Reads::kRequest && source == Source::kHeader) {
+    return WhyUnseen(place.text, place.name);
+  }
   if (reads == Reads::kAnswer && !IsAnswer(source)) {
     const bool has_twin = source == Source::kBody || source == Source::kHeader;
     return "this looks at the answer" +

@@ -16,6 +16,11 @@ void ReadScope(MapReader& map, Tool& tool) {
   const auto text = map.Text("scope");
   if (!text) return;
   if (auto scope = ParseScope(*text)) {
+    if (scope->kind == ScopeRule::Kind::kHeader) {
+      if (const std::string why = WhyUnseen(*text, scope->name); !why.empty()) {
+        map.problems().Error(map.PlaceOf("scope"), map.KeyOf("scope"), why);
+      }
+    }
     tool.scope = std::move(*scope);
     return;
   }

@@ -10,6 +10,7 @@
 #include "policy/files/sources.h"
 #include "policy/language/credential_check.h"
 #include "policy/language/fields_read.h"
+#include "policy/language/place_problem.h"
 #include "policy/language/policy_builder.h"
 #include "policy/model/route_table.h"
 #include "proxy/base/crypto/hash.h"
@@ -36,6 +37,8 @@ void ReadPrincipal(MapReader& root, PolicyBuilder& draft) {
                             "count");
     } else if (is_less && name == "authorization") {
       root.problems().Error(entry.place, "principal", "Authorization always counts");
+    } else if (const std::string why = WhyUnseen(entry.text, name); !is_less && !why.empty()) {
+      root.problems().Error(entry.place, "principal", why);
     } else {
       (is_less ? draft.policy.principal.without : draft.policy.principal.with)
           .push_back(std::move(name));

@@ -5,6 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include "policy/model/method_override.h"
+#include "proxy/base/http/field_reach.h"
+
 namespace recourse {
 namespace {
 
@@ -197,6 +200,34 @@ std::string_view PlacesOf(Reads reads) {
   }
   return "answer.body#/pointer, answer.header.Name, answer.status, body#/pointer, path.name, "
          "query.name, header.Name";
+}
+
+namespace {
+
+bool IsOurs(std::string_view lower) {
+  return lower.starts_with("recourse-") || lower.starts_with("idempotent-");
+}
+
+}  // namespace
+
+std::string WhyUnseen(std::string_view place, std::string_view field) {
+  const std::string lower = ToLower(field);
+  std::string why(place);
+  if (IsOverrideField(lower)) {
+    return why +
+           " is refused with its call, which could be another method or path to its backend; name "
+           "a field of the agent's own";
+  }
+  if (ReachOf(lower) != FieldReach::kNowhere) return {};
+  why += " is taken out before a tool gets the call: ";
+  if (lower == "host") {
+    why += "it names the server, as `match` does";
+  } else if (IsOurs(lower)) {
+    return why + "it is ours; accepted of those: Recourse-Session, Recourse-Intent, Recourse-Flow";
+  } else {
+    why += "it is about one connection, and no part of the call";
+  }
+  return why + "; name a field of the agent's own, such as X-Acme-Order";
 }
 
 std::string PlaceProblem(std::string_view text, Reads reads) {

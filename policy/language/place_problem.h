@@ -16,6 +16,10 @@ std::string_view PlacesOf(Reads reads);
 // The place that was probably meant; empty: nobody knows.
 std::string PlaceMeant(std::string_view text, Reads reads);
 
+// Of a field that no call shows to the policy why it is never there, and what to say instead;
+// empty: it may be. "header.Host" is the place, Host the field.
+std::string WhyUnseen(std::string_view place, std::string_view field);
+
 // "'body.cart_id' is no place, did you mean 'body#/cart_id'?; accepted: ..."
 std::string PlaceProblem(std::string_view text, Reads reads);
 

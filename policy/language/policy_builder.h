@@ -125,6 +125,10 @@ void CheckCaptures(PolicyBuilder& draft, std::size_t index, std::string_view wor
 // No place of a tool's `redact` may be stored by another word of it. A part of Validate.
 void CheckRedact(PolicyBuilder& draft, std::size_t index);
 
+// Fields of the call that another request, or a word about its answer, would need and nobody has by
+// then. A part of Validate.
+void CheckFieldsSent(PolicyBuilder& draft, std::size_t index);
+
 // Names of backends, tools and flows: letters, digits, '_', '.', '-', at most 128.
 bool IsName(std::string_view name);
 inline constexpr std::string_view kNameHelp =

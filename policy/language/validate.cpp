@@ -354,6 +354,7 @@ void Validate(PolicyBuilder& draft) {
     CheckCaptures(draft, i, "identity", tool.identity);
     if (tool.external_ref) CheckCaptures(draft, i, "external_ref", {*tool.external_ref});
     CheckSameAs(draft, i);
+    CheckFieldsSent(draft, i);
     CheckForbidden(draft, i);
     CheckApproval(draft, i);
     CheckSettle(draft, i);

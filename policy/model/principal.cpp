@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "proxy/base/crypto/base64url.h"
+#include "proxy/base/http/field_reach.h"
 #include "proxy/base/json/json.h"
 
 namespace recourse {
@@ -157,7 +158,9 @@ bool CountsBy(const PrincipalRule& rule, std::string_view name,
   const bool is_principal = IsPrincipalField(name, names);
   if (rule.with.empty() && rule.without.empty()) return is_principal;
   const std::string lower = ToLower(name);
-  return Contains(rule.with, lower) || (is_principal && !Contains(rule.without, lower));
+  if (is_principal && !Contains(rule.without, lower)) return true;
+  const bool was_seen = names == FieldNames::kNow || ReachOf(name) == FieldReach::kBackend;
+  return was_seen && Contains(rule.with, lower);
 }
 
 // Name and value of every credential. `of_value` says what of a field counts.

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "policy/model/principal.h"
+#include "proxy/base/http/field_reach.h"
 #include "proxy/base/latest_texts.h"
 
 namespace recourse {
@@ -152,6 +153,7 @@ struct Meaning {
   bool is_principal = false;
   bool is_tenant = false;
   bool is_parameter = false;  // of a principal, as the name of a query parameter
+  bool is_unseen = false;     // it was dropped before anybody could read it
   bool operator==(const Meaning&) const = default;
 };
 
@@ -266,6 +268,9 @@ struct Meanings {
 
 Meanings MeaningsOf(std::string_view name) {
   const std::string lower = ToLower(name);
+  if (ReachOf(lower) == FieldReach::kPolicy) {
+    return {MeaningOfLower(lower, FieldNames::kNow), {.is_unseen = true}, {.is_unseen = true}};
+  }
   return {MeaningOfLower(lower, FieldNames::kNow), MeaningOfLower(lower, FieldNames::kBefore),
           MeaningOfLower(lower, FieldNames::kEarlier)};
 }

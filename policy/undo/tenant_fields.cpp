@@ -4,6 +4,7 @@
 #include <string>
 
 #include "policy/model/principal.h"
+#include "proxy/base/http/field_reach.h"
 
 namespace recourse {
 namespace {
@@ -24,6 +25,7 @@ bool AddTenants(const Headers& of_call, const std::vector<Selector>& redact,
   };
   for (const auto& [name, value] : of_call) {
     if (!IsTenantField(name) || IsCredentialField(name)) continue;
+    if (ReachOf(name) != FieldReach::kBackend) continue;  // nor did the call have it
     const bool is_redacted = std::ranges::any_of(redact, [&](const Selector& place) {
       return place.source == Selector::Source::kHeader && EqualsIgnoreCase(place.name, name);
     });

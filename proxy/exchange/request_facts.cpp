@@ -1,9 +1,21 @@
 #include "proxy/exchange/request_facts.h"
 
+#include <algorithm>
+
 #include "filters/saga/flow_rules.h"
+#include "policy/model/principal.h"
 #include "proxy/base/hex.h"
 
 namespace recourse {
+namespace {
+
+// Of a field that goes no further than to us.
+bool IsReadOfProxy(std::string_view name, const Policy& policy) {
+  return IsPrincipalField(name) || IsTenantField(name) ||
+         std::ranges::binary_search(policy.fields_read, ToLower(name));
+}
+
+}  // namespace
 
 std::string_view QueryOf(const Head& head) {
   const auto question = head.path.find('?');
@@ -33,16 +45,16 @@ bool HasFlowOrder(const Head& head) {
   return false;
 }
 
-Headers EndToEndFields(const Head& head) {
+Headers EndToEndFields(const Head& head, const Policy& policy) {
   Headers fields;
   fields.reserve(head.field_count + 1);  // and the trace
   for (std::size_t i = 0; i < head.field_count; ++i) {
     const Field& field = head.fields[i];
     if (field.hop || field.id == FieldId::kHost || field.id == FieldId::kContentLength ||
-        field.id == FieldId::kExpect || field.id == FieldId::kForwarded ||
-        field.id == FieldId::kRecourseOwn) {
+        field.id == FieldId::kExpect || field.id == FieldId::kRecourseOwn) {
       continue;
     }
+    if (field.id == FieldId::kForwarded && !IsReadOfProxy(field.name, policy)) continue;
     fields.emplace_back(field.name, field.value);
   }
   return fields;

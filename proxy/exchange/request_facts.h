@@ -1,6 +1,7 @@
 // What the lanes ask of a request's head beside its target. Pure.
 #pragma once
 
+#include "policy/model/policy.h"
 #include "proxy/base/http/http_message.h"
 #include "proxy/net/http1/message_head.h"
 
@@ -21,8 +22,9 @@ std::string_view TraceIdOf(const Head& head);
 // A message to us about the agent's flow, whatever request carries it.
 bool HasFlowOrder(const Head& head);
 
-// What of the client's head goes on with a write. A snapshot taken before the body is read, so that
-// a trailer can never pose as a header.
-Headers EndToEndFields(const Head& head);
+// What of the client's head goes on with a write, and what the policy may read besides: fields that
+// say who calls, or that it names. A snapshot taken before the body is read, so that a trailer can
+// never pose as a header.
+Headers EndToEndFields(const Head& head, const Policy& policy);
 
 }  // namespace recourse

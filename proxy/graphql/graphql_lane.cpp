@@ -94,8 +94,8 @@ Task<bool> GraphqlLane::Post(Exchange& exchange) {
 Task<bool> GraphqlLane::Execute(Exchange& exchange, BodyReservation& room, std::string body) {
   ServedRequest& request = exchange.request;
   RouteMatch& match = request.route.match;
-  HttpRequest asked{"POST", std::string(request.route.query), EndToEndFields(request.head),
-                    std::move(body)};
+  HttpRequest asked{"POST", std::string(request.route.query),
+                    EndToEndFields(request.head, request.policy()), std::move(body)};
   GraphqlDecision decision;
   const auto judge = [&] { decision = Judge(request.policy(), *match.backend, asked); };
   if (asked.body.size() < limits::kLargeBodyBytes) {

@@ -14,7 +14,7 @@ void StartObservation(ServedRequest& request, const std::optional<CallRefusal>& 
   if (!request.observation) return;
   Observation& observation = *request.observation;
   const Head& head = request.head;
-  FillContext(request, EndToEndFields(request.head), observation.context());
+  FillContext(request, EndToEndFields(request.head, request.policy()), observation.context());
   if (auto trace = ParseTraceparent(head.traceparent)) {
     observation.context().trace = std::move(*trace);
   }

@@ -50,7 +50,8 @@ Task<bool> PollLane::Run(Exchange& exchange) {
         Problem(404, "No such call", "no call of yours that waited for approval has this name"),
         /*understood=*/true);
   }
-  const bool may_see = MayBeShown(request.Asker(EndToEndFields(head)), event->principal);
+  const bool may_see =
+      MayBeShown(request.Asker(EndToEndFields(head, request.policy())), event->principal);
   const HttpResponse answer = PollAnswer(*event, may_see);
   const bool kept = co_await ReplyHere(exchange, answer, /*understood=*/true);
   const bool is_told = may_see && event->answer_kept && IsFinalWord(*event) && head.method == "GET";

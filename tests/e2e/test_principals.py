@@ -73,6 +73,10 @@ def problem(answer):
         ("Authorization", "Bearer ann", "Bearer bob"),
         ("X-Api-Key", "ann", "bob"),
         ("X-User-Id", "ann", "bob"),
+        ("X-Forwarded-User", "ann", "bob"),
+        ("X-Forwarded-Email", "ann@shop", "bob@shop"),
+        ("X-Forwarded-Preferred-Username", "ann", "bob"),
+        ("X-Forwarded-Groups", "finance", "sales"),
         ("Cookie", "sid=ann", "sid=bob"),
     ],
 )
@@ -96,6 +100,37 @@ def test_nobody_is_shown_an_answer_that_was_given_to_other_credentials(
     assert send(proxy, path, OTHER_TRACE, **fields[1]).status == 201
     ids = [send(proxy, f"{path}", **each).json()["id"] for each in fields]
     assert len(set(ids)) == 2 and len(double.effects(path)) == 4
+
+
+def test_what_a_gateway_says_of_the_caller_counts_where_the_policy_names_it(
+    double, token, tmp_path
+):
+    """And is not passed on: no backend is to believe an agent in it."""
+    tool = "effect: write, undo: none, reason: a row of a test is never undone"
+    named = f"""
+  as.identity: {{ match: "POST shop /identity/{{token}}", {tool},
+    identity: [ body#/a, header.X-Forwarded-User ] }}
+  as.scope: {{ match: "POST shop /scope/{{token}}", {tool},
+    identity: body#/a, scope: "header:X-Forwarded-For" }}
+  as.condition: {{ match: "POST shop /condition/{{token}}", {tool},
+    identity: body#/a, deny: 'header.X-Real-IP == "bob"' }}
+"""
+    policy = standard(double, extra_tools=named) + "principal: [ X-Forwarded-Acme ]\n"
+    with Recourse(tmp_path, policy) as running:
+        for kind, field, of_bob in (
+            ("identity", "X_Forwarded_User", 201),
+            ("scope", "X_Forwarded_For", 201),
+            ("condition", "X_Real_IP", 403),
+            ("plain", "X_Forwarded_Acme", 409),
+        ):
+            path = f"/{kind}/{token}"
+            answers = [send(running, path, TRACE, **{field: who}) for who in ("ann", "bob", "ann")]
+            assert [answer.status for answer in answers] == [201, of_bob, 201], answers[1].body
+            assert answers[2].replayed and answers[2].body == answers[0].body
+            sent = double.requests(path)
+            assert len(sent) == (2 if of_bob == 201 else 1)
+            names = {name.lower() for each in sent for name, _ in each["headers"]}
+            assert not {name for name in names if name.startswith(("x-forwarded", "x-real"))}
 
 
 def test_ten_users_at_once_have_ten_effects(proxy, double, token):

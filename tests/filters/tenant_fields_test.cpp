@@ -16,7 +16,8 @@ namespace {
 TEST(TenantFieldsTest, WhatIsSentAboutACallReachesItsTenant) {
   const Headers call = {{"Stripe-Account", "acct_1"}, {"Authorization", "Bearer s3cret"},
                         {"X-Api-Key", "s3cret"},      {"X-User-Id", "7"},
-                        {"Content-Profile", "sales"}, {"X-Workspace", "w1"}};
+                        {"Content-Profile", "sales"}, {"X-Workspace", "w1"},
+                        {"X-Forwarded-Tenant", "t1"}};
   Headers undo = {{"X-Workspace", "of the policy"}};
   EXPECT_TRUE(AddTenants(call, {}, "DELETE", undo));
   EXPECT_EQ(undo, (Headers{{"X-Workspace", "of the policy"},

@@ -56,6 +56,19 @@ TEST(ExplainTest, ThatAllArgumentsAreMeantIsSaidBesideThem) {
   EXPECT_EQ(args.source, same.source + " (identity: all)");
 }
 
+TEST(ExplainTest, WhatNoToolSeesProvesNothing) {
+  ExplainedCall call;
+  ASSERT_TRUE(ParseCall("POST orders /notes", call));
+  call.headers = {{"Proxy-Authorization", "Basic x"}, {"Proxy-Authenticate", "x"}};
+  const auto policy = LoadGood(kPolicy);
+  EXPECT_THAT(Explain(*policy, call).notes,
+              testing::Contains(HasSubstr("The call carries no credentials")));
+  EXPECT_EQ(KeyOf("POST orders /notes", call.headers, "text"), "caller args");
+  call.headers.emplace_back("X-Forwarded-User", "ann");
+  EXPECT_THAT(Explain(*policy, call).notes,
+              testing::Contains(HasSubstr("the same credentials: header X-Forwarded-User.")));
+}
+
 TEST(ExplainTest, TheKeyIsMadeOfWhatThePolicyNames) {
   const Headers trace{{"traceparent", kTraceparent}};
   const Headers named{{"traceparent", kTraceparent}, {"Idempotency-Key", "k1"}};

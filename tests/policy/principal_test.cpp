@@ -349,6 +349,23 @@ TEST(PrincipalTest, NamesThatEarlierVersionsReadOtherwiseAreToldApart) {
   }
 }
 
+// They dropped a proxy's words before any of these was asked.
+TEST(PrincipalTest, EarlierVersionsNeverSawAProxysWords) {
+  const PrincipalRule rule{.with = {"x-forwarded-acme", "x-acme"}, .without = {}};
+  const auto label = [&](const char* field, FieldNames names) {
+    return CredentialLabel(rule, {{field, "1"}}, {}, names);
+  };
+  for (const char* const name : {"X-Forwarded-User", "X-Forwarded-Acme"}) {
+    EXPECT_NE(label(name, FieldNames::kNow), "") << name;
+    EXPECT_EQ(label(name, FieldNames::kBefore), "") << name;
+    EXPECT_EQ(label(name, FieldNames::kEarlier), "") << name;
+    EXPECT_FALSE(IsReadAlike(name)) << name;
+  }
+  EXPECT_NE(label("X-Acme", FieldNames::kEarlier), "");
+  EXPECT_EQ(TenantsOf({{"X-Forwarded-Tenant", "1"}}, FieldNames::kBefore), "");
+  EXPECT_NE(TenantsOf({{"X-Forwarded-Tenant", "1"}}), "");
+}
+
 TEST(PrincipalTest, ALabelOutlivesSignatureAndRefresh) {
   const auto label = [](const std::string& value) {
     return CredentialLabel({}, {{"Authorization", value}}, {});
