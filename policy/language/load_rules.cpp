@@ -138,7 +138,7 @@ std::optional<Selector> ReadSelector(const LocatedText& text, Reads reads, Probl
 std::optional<Condition> ReadCondition(const LocatedText& text, Reads reads, Problems& problems) {
   auto condition = ParseCondition(text.text);
   if (!condition) {
-    problems.Error(text.place, text.key, ConditionProblem(text.text, reads, condition.error()));
+    problems.Error(text.place, text.key, ConditionProblem(text, reads, condition.error()));
     return std::nullopt;
   }
   if (const auto wrong = WrongSource(condition->left, reads); !wrong.empty()) {

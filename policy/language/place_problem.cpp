@@ -256,9 +256,40 @@ bool IsStatus(std::string_view text) {
   return text.size() == 3 && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
+// Of "tools.t.approval.when[0]" what stands before the index.
+std::string_view WithoutIndex(std::string_view key) {
+  return key.ends_with(']') ? key.substr(0, key.find_last_of('[')) : key;
+}
+
+// What says "or" where a list says "and".
+std::string_view InsteadOfOr(std::string_view key) {
+  if (key.ends_with(".approval.when")) {
+    return "leave `when` out, and a human sees every call, or refuse one of the two kinds of calls "
+           "by `deny`, of whose list one is enough";
+  }
+  if (key.contains(".undo") && key.ends_with(".when"))
+    return "give a list of undos, one for each of them";
+  return "name one condition that holds in both cases";
+}
+
+// "and" and "or", of which a list can say one only: taken for the other it lets too much pass.
+std::string JoinProblem(std::string_view word, std::string_view key) {
+  static constexpr std::string_view kList = "[ 'body#/a == 1', 'body#/b == 2' ]";
+  const bool is_and = word == "and" || word == "&&", needs_all = NeedsAll(key);
+  std::string told = "'" + std::string(word) + "' joins nothing here; ";
+  if (is_and == needs_all) {
+    told += "several conditions are a list: ";
+    told += kList;
+    return told + (needs_all ? ", of which all must hold" : ", of which one is enough");
+  }
+  if (is_and) return told + "of a list one is enough: name one condition that says it alone";
+  told += "of a list all must hold: ";
+  return told += InsteadOfOr(key);
+}
+
 // What stands between place and value, and the value, of a condition whose place is good.
-std::string ValueProblem(std::string_view place, std::string_view rest, Reads reads,
-                         const Error& error) {
+std::string ValueProblem(std::string_view key, std::string_view place, std::string_view rest,
+                         Reads reads, const Error& error) {
   const std::string detail(error.detail());
   const auto end = std::min(rest.find(' '), rest.size());
   const std::string_view op = rest.substr(0, end);
@@ -267,9 +298,7 @@ std::string ValueProblem(std::string_view place, std::string_view rest, Reads re
     return "'" + std::string(op) + "' is none, did you mean '=='?; " + detail;
   for (const std::string_view word : {" and ", " && ", " or ", " || "}) {
     if (!value.contains(word)) continue;
-    return "'" + std::string(word.substr(1, word.size() - 2)) +
-           "' joins nothing here; several conditions are a list: [ 'body#/a == 1', 'body#/b == 2' "
-           "]";
+    return JoinProblem(word.substr(1, word.size() - 2), WithoutIndex(key));
   }
   std::erase_if(value, [](char c) { return c == '\'' || c == '"'; });
   const std::string meant = ClassMeant(value);
@@ -284,12 +313,20 @@ std::string ValueProblem(std::string_view place, std::string_view rest, Reads re
 
 }  // namespace
 
-std::string ConditionProblem(std::string_view text, Reads reads, const Error& error) {
+bool NeedsAll(std::string_view key) {
+  static constexpr std::string_view kAll[] = {".when", ".allow", ".success_when", ".until",
+                                              ".happened"};
+  return std::ranges::any_of(kAll, [key](std::string_view word) { return key.ends_with(word); });
+}
+
+std::string ConditionProblem(const LocatedText& located, Reads reads, const Error& error) {
+  const std::string_view text = located.text;
   const auto space = std::min(text.find(' '), text.size());
   const std::string_view place = text.substr(0, space);
   if (place.empty()) return std::string(error.detail());
   if (ParseSelector(place)) {
-    return ValueProblem(place, text.substr(std::min(space + 1, text.size())), reads, error);
+    return ValueProblem(located.key, place, text.substr(std::min(space + 1, text.size())), reads,
+                        error);
   }
   if (IsStatus(text) && reads != Reads::kRequest) {
     return "'" + std::string(text) +

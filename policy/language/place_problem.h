@@ -32,8 +32,12 @@ bool NamesVariables(std::string_view place);
 // What is said of one where no GraphQL is spoken.
 std::string NoVariables(std::string_view place);
 
+// Whether of a list of conditions under that word, such as "tools.t.approval.when", all have to
+// hold. Of others one is enough.
+bool NeedsAll(std::string_view key);
+
 // The same of a condition whose first word is no place; else what `error` says.
-std::string ConditionProblem(std::string_view text, Reads reads, const Error& error);
+std::string ConditionProblem(const LocatedText& text, Reads reads, const Error& error);
 
 // "'4XX' is no status, did you mean '4xx'?; accepted: ...", where that can be said of `text`; else
 // what `error` says.

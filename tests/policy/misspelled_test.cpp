@@ -134,7 +134,7 @@ TEST(MisspelledTest, APlaceIsToldInTheWordsOfItsMessage) {
       {"success_when: body#/ok == true", "did you mean 'answer.body#/ok'?"},
       {"success_when: answer.body#/ok = true", "'=' is none, did you mean '=='?"},
       {"success_when: answer.body#/ok == yes", "did you mean 'answer.body#/ok == \"yes\"'?"},
-      {"deny: 'body#/a == 1 and body#/b == 2'", "several conditions are a list: [ 'body#/a"},
+      {"deny: 'body#/a == 1 or body#/b == 2'", "several conditions are a list: [ 'body#/a"},
       {"deny: true", "deny: accepted: a condition such as body#/amount > 1000"},
       {"deny: { when: body#/a }", "deny: accepted: a condition such as body#/amount > 1000"},
       {"not_executed: answer.body#/x", "conditions on the answer are `failed_when`"},
@@ -146,6 +146,30 @@ TEST(MisspelledTest, APlaceIsToldInTheWordsOfItsMessage) {
     const std::string told = Load(WithWords(base + words));
     EXPECT_THAT(told, HasSubstr(problem)) << words;
     EXPECT_EQ(told.find("p.yaml:4:"), 0U) << told;
+  }
+}
+
+// A list says one of the two: as the other it would let calls pass that somebody was to see.
+TEST(MisspelledTest, AJoinedConditionIsToldWhatItsListSays) {
+  const std::pair<std::string, std::string> rows[] = {
+      {"approval: { by: a, when: 'body#/a > 1 or body#/b == 2' }",
+       "when: 'or' joins nothing here; of a list all must hold: leave `when` out"},
+      {"approval: { by: a, when: [ body#/c, 'body#/a > 1 || body#/b == 2' ] }",
+       "when[1]: '||' joins nothing here; of a list all must hold: leave `when` out"},
+      {"approval: { by: a, when: 'body#/a > 1 and body#/b == 2' }",
+       "several conditions are a list: [ 'body#/a == 1', 'body#/b == 2' ], of which all must hold"},
+      {"success_when: 'answer.body#/a == 1 or answer.body#/b == 2'",
+       "of a list all must hold: name one condition"},
+      {"allow: 'body#/a == 1 && body#/b == 2'", "of which all must hold"},
+      {"deny: 'body#/a == 1 or body#/b == 2'", "of which one is enough"},
+      {"deny: 'body#/a == 1 and body#/b == 2'",
+       "of a list one is enough: name one condition that says it alone"},
+      {"failed_when: 'answer.body#/a == 1 and answer.body#/b == 2'", "of a list one is enough"},
+  };
+  for (const auto& [words, problem] : rows) {
+    const std::string told = Load(WithWords("undo: none, reason: r, " + words));
+    EXPECT_THAT(told, HasSubstr(problem)) << words;
+    if (problem.contains("of a list")) EXPECT_EQ(told.find("are a list"), told.npos) << told;
   }
 }
 
