@@ -154,6 +154,24 @@ std::optional<Condition> ReadCondition(const LocatedText& text, Reads reads, Pro
   return std::move(*condition);
 }
 
+namespace {
+
+// What is two values at once. `later` is one of a list of which all must hold.
+void WarnAboutContradiction(const LocatedText& text, const std::vector<Condition>& before,
+                            const Condition& later, Problems& problems) {
+  if (later.op != Condition::Op::kEqual) return;
+  for (const Condition& one : before) {
+    const bool is_same = one.op == Condition::Op::kEqual && one.left.text == later.left.text;
+    if (!is_same || CanonicalJson(one.right) == CanonicalJson(later.right)) continue;
+    problems.Warn(text.place, text.key,
+                  "'" + later.text + "' never holds where '" + one.text +
+                      "' does, and of this list all must hold: it never will");
+    return;
+  }
+}
+
+}  // namespace
+
 std::vector<Condition> ReadConditions(MapReader& map, std::string_view name, Reads reads) {
   std::vector<Condition> conditions;
   const YamlNode* const node = map.node().Find(name);
@@ -169,6 +187,9 @@ std::vector<Condition> ReadConditions(MapReader& map, std::string_view name, Rea
   }
   for (const LocatedText& text : map.Texts(name)) {
     if (auto condition = ReadCondition(text, reads, map.problems())) {
+      if (NeedsAll(map.KeyOf(name))) {
+        WarnAboutContradiction(text, conditions, *condition, map.problems());
+      }
       conditions.push_back(std::move(*condition));
     }
   }

@@ -189,7 +189,7 @@ void Build(const std::vector<PolicySource>& sources, PolicyBuilder& draft,
     if (read.damaged.contains("")) continue;
     if (tree.kind == YamlNode::Kind::kNull) {
       if (problems.errors() == errors_before) {
-        problems.Error({file, 0, 0}, "version",
+        problems.Error({file, 1, 1}, "version",
                        "is missing: the file is empty; accepted: version: 1");
       }
       continue;

@@ -92,6 +92,9 @@ void CheckSuperseding(PolicyBuilder& draft, std::size_t index);
 // Tools called by a name that says that they set something, of which nothing else is known.
 void WarnAboutSetting(PolicyBuilder& draft, std::size_t index);
 
+// What is valid, and hardly what was meant. A part of Validate, of reads too.
+void WarnAboutSlips(PolicyBuilder& draft, std::size_t index);
+
 // Which calls may be the undo of another one. A part of Validate.
 void NoteUndoes(PolicyBuilder& draft, std::size_t index);
 
@@ -122,12 +125,12 @@ std::string SamplePath(const RequestTemplate& request);
 void CheckCaptures(PolicyBuilder& draft, std::size_t index, std::string_view word,
                    const std::vector<Selector>& selectors);
 
-// No place of a tool's `redact` may be stored by another word of it. A part of Validate.
-void CheckRedact(PolicyBuilder& draft, std::size_t index);
-
 // Fields of the call that another request, or a word about its answer, would need and nobody has by
 // then. A part of Validate.
 void CheckFieldsSent(PolicyBuilder& draft, std::size_t index);
+
+// No place of a tool's `redact` may be stored by another word of it. A part of Validate.
+void CheckRedact(PolicyBuilder& draft, std::size_t index);
 
 // Names of backends, tools and flows: letters, digits, '_', '.', '-', at most 128.
 bool IsName(std::string_view name);

@@ -345,16 +345,19 @@ void Validate(PolicyBuilder& draft) {
   CheckPathOwners(draft, routes);
   for (std::size_t i = 0; i < draft.policy.tools.size(); ++i) {
     Tool& tool = draft.policy.tools[i];
-    if (tool.effect == Effect::kRead) continue;
+    if (tool.effect == Effect::kRead) {
+      WarnAboutSlips(draft, i);
+      continue;
+    }
     const std::vector<std::string>& kept = draft.policy.ledger.keep_headers;
     tool.keep_headers.insert(tool.keep_headers.end(), kept.begin(), kept.end());
     CheckUndoIsStated(draft, i);
     CheckCredentials(draft, i);
     CheckRedact(draft, i);
+    CheckFieldsSent(draft, i);
     CheckCaptures(draft, i, "identity", tool.identity);
     if (tool.external_ref) CheckCaptures(draft, i, "external_ref", {*tool.external_ref});
     CheckSameAs(draft, i);
-    CheckFieldsSent(draft, i);
     CheckForbidden(draft, i);
     CheckApproval(draft, i);
     CheckSettle(draft, i);
@@ -368,6 +371,7 @@ void Validate(PolicyBuilder& draft) {
     // Among errors they could be the consequence of one, such as a misspelled key_header.
     if (draft.problems.has_errors()) continue;
     WarnAboutPointers(draft, i);
+    WarnAboutSlips(draft, i);
     WarnAboutKey(draft, i);
     WarnAboutKeyWithoutBody(draft, i);
     WarnAboutUnknown(draft, i);

@@ -113,7 +113,7 @@ TEST(LoaderErrorsTest, ProblemsNamePlaceKeyAndWhatIsAccepted) {
 
 TEST(LoaderErrorsTest, TheFileMustBePlainYaml) {
   ExpectRows({
-      {"", "p.yaml: error: version: is missing: the file is empty"},  // Y15
+      {"", "p.yaml:1:1: error: version: is missing: the file is empty"},  // Y15
       {"# only a comment\n", "the file is empty"},
       {"backends: {}\n", "p.yaml:1:1: error: version: is missing"},
       {"version: 2\n", "p.yaml:1:10: error: version: this program reads version 1"},
@@ -193,7 +193,7 @@ TEST(LoaderErrorsTest, CredentialsAreRefusedWhereverTheyStand) {  // Y14
 
 TEST(LoaderErrorsTest, AnEmptyFileIsAnErrorAndAnEmptyPolicyServesNobody) {  // Y15
   for (const char* empty : {"", "\n", "# nothing\n", "---\n"}) {
-    EXPECT_FALSE(LoadPolicyText("p.yaml", empty).ok()) << empty;
+    ExpectRows({{empty, "p.yaml:1:1: error: version: is missing"}});
   }
   const auto loaded = LoadPolicyText("p.yaml", "version: 1\n");
   ASSERT_TRUE(loaded.ok()) << ProblemsOf(loaded);
