@@ -49,6 +49,17 @@ def test_what_one_door_has_done_the_other_does_not_do_again(world, first, second
 
 
 @BOTH
+def test_a_precondition_at_one_door_makes_no_other_call_of_it(world, first, second):
+    asks = dataclasses.replace(REST, headers={"If-None-Match": "*"})
+    first, second = (asks if case is REST else case for case in (first, second))
+    write = Write(world, first)
+    write.succeed()
+    told = through(write, second).send()
+    assert write.had() == 1, world.double.effects[write.effects :]
+    assert told.outcome == "executed", told
+
+
+@BOTH
 def test_both_at_once_make_one(world, first, second):
     write = Write(world, first)
     with concurrent.futures.ThreadPoolExecutor(8) as pool:

@@ -51,6 +51,11 @@ Judged<bool> MayBeEndedByOpen(const EventFront& write, Known& known) {
 // Whoever had the whole answer, and then asks for another state to be there before, has looked
 // again: what was done then is not what is asked for now. Without the answer it may be a retry.
 bool HasOtherPreconditions(const NewOperation& call, const EventFront& write) {
+  // A call by name has none, also where it is another door to what was done by a path.
+  const auto is_by_path = [](const Standing& stands) {
+    return stands.kind == WriteKind::kDelete || NoteIn(stands, NoteKind::kContent).has_value();
+  };
+  if (!is_by_path(call.event.stands) || !is_by_path(write.stands)) return false;
   return NoteIn(call.event.stands, NoteKind::kPrecondition) !=
          NoteIn(write.stands, NoteKind::kPrecondition);
 }
