@@ -270,9 +270,8 @@ void AddKey(const Policy& policy, const Tool& tool, const ExplainedCall& call,
             const CallValues& values, Explanation& out) {
   AddCaller(policy.callers, call, out);
   ExplainedCall seen = call;
-  std::erase_if(seen.headers, [](const Header& field) {
-    return ReachOf(field.first) == FieldReach::kNowhere;
-  });
+  std::erase_if(seen.headers,
+                [](const Header& field) { return ReachOf(field.first) == FieldReach::kNowhere; });
   AddParts(policy, tool, seen, values, out);
 }
 
