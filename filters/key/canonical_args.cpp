@@ -34,10 +34,7 @@ std::vector<std::size_t> WithoutIgnored(const Pairs& pairs,
                                         const std::vector<std::string>& ignore) {
   std::vector<std::size_t> kept = AllOf(pairs);
   if (ignore.empty()) return kept;
-  std::erase_if(kept, [&](std::size_t index) {
-    return std::find(ignore.begin(), ignore.end(), "/" + PointerToken(pairs[index].first)) !=
-           ignore.end();
-  });
+  std::erase_if(kept, [&](std::size_t index) { return IsIgnored(pairs[index].first, ignore); });
   return kept;
 }
 
@@ -89,6 +86,10 @@ void AppendBody(std::string& out, const CallArgs& args) {
 }
 
 }  // namespace
+
+bool IsIgnored(std::string_view name, const std::vector<std::string>& ignore) {
+  return !ignore.empty() && std::ranges::find(ignore, "/" + PointerToken(name)) != ignore.end();
+}
 
 std::string CanonicalArgs(const CallArgs& args) {
   std::string out;

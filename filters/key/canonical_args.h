@@ -21,8 +21,12 @@ struct CallArgs {
   const std::vector<std::string>& ignore;  // JSON pointers; "/name" names a form field
 };
 
+// Whether a form field of that name is one of the pointers.
+bool IsIgnored(std::string_view name, const std::vector<std::string>& ignore);
+
 // Equal for two calls exactly when their arguments are: method, path, query pairs and form pairs
-// sorted by name (equal names keep their order), JSON in canonical text, multipart without its
+// sorted by name (equal names keep their order; where that of others says something, see
+// pair_order.h), JSON in canonical text, multipart without its
 // boundary, raw bytes with their type. Every part is preceded by its length.
 std::string CanonicalArgs(const CallArgs& args);
 

@@ -83,7 +83,8 @@ Result<DerivedKey> DeriveKey(const KeyInputs& inputs) {
 
   const std::uint64_t tenant_mark = TenantMark(inputs.secret, tenants);
   const std::string fields = FieldsAmongArguments(inputs);
-  DerivedKey derived = UnkeyedPart(inputs, fields, tenant_mark);
+  const std::string order = OrderAmongArguments(inputs);
+  DerivedKey derived = UnkeyedPart(inputs, fields + order, tenant_mark);
   derived.client_key = named.key;
   derived.is_named = intent.is_named;
   derived.stands = StandingOf(inputs, tenant_mark, derived.args_hash);
@@ -99,7 +100,7 @@ Result<DerivedKey> DeriveKey(const KeyInputs& inputs) {
   derived.spans_traces = scope.kind == "trace";
   derived.key = KeyOf(inputs, scope, intent, derived.args_hash, tenants);
   derived.intent = IntentDigest(inputs, scope, intent, derived.args_hash, tenants);
-  AddOlderNames(inputs, *recipe, fields, derived);
+  AddOlderNames(inputs, *recipe, fields, order, derived);
   return derived;
 }
 
@@ -114,7 +115,8 @@ void AddSelection(const CallBody& body, const HmacKey& secret, DerivedKey& deriv
 
 DerivedKey UniqueKey(const KeyInputs& inputs, const std::string& nonce) {
   const std::uint64_t tenants = TenantMark(inputs.secret, TenantsOf(inputs.request.headers));
-  DerivedKey derived = UnkeyedPart(inputs, FieldsAmongArguments(inputs), tenants);
+  DerivedKey derived =
+      UnkeyedPart(inputs, FieldsAmongArguments(inputs) + OrderAmongArguments(inputs), tenants);
   derived.key =
       inputs.secret.OfParts({kKeyVersion, inputs.caller, inputs.tool_name, "once", nonce});
   if (derived.resource != Digest{}) {

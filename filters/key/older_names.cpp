@@ -131,7 +131,9 @@ std::optional<OlderRecipe> NamesOf(const EarlierCall& call, const RequestContext
   if (!recipe) return std::nullopt;  // it was refused
   const auto& [scope, intent, named, tenants] = *recipe;
   const Digest args =
-      call.compares_alike ? args_hash : ArgsHash(inputs, FieldsAmongArguments(inputs));
+      call.compares_alike
+          ? args_hash
+          : ArgsHash(inputs, FieldsAmongArguments(inputs) + OrderAmongArguments(inputs));
   return OlderRecipe{
       .key = KeyOf(inputs, scope, intent, args, tenants),
       .intent = IntentDigest(inputs, scope, intent, args, tenants),
@@ -235,18 +237,21 @@ void AddNamesWith(const Digest& args_hash, const KeyInputs& inputs, const Recipe
 }  // namespace
 
 void AddOlderNames(const KeyInputs& inputs, const Recipe& recipe, std::string_view fields,
-                   DerivedKey& derived) {
+                   std::string_view order, DerivedKey& derived) {
   AddNamesWith(derived.args_hash, inputs, recipe, derived);
-  if (fields.empty()) return;
-  const Digest args_then = ArgsHash(inputs, {});
-  derived.older.push_back(
-      {.key = KeyOf(inputs, recipe.scope, recipe.intent, args_then, recipe.tenants),
-       .intent = IntentDigest(inputs, recipe.scope, recipe.intent, args_then, recipe.tenants),
-       .args_hash = args_then,
-       .tool = inputs.tool_name,
-       .caller = inputs.caller,
-       .principal = derived.principal});
-  AddNamesWith(args_then, inputs, recipe, derived);
+  const auto add_as_of = [&](std::string_view counted) {
+    const Digest args_then = ArgsHash(inputs, counted);
+    derived.older.push_back(
+        {.key = KeyOf(inputs, recipe.scope, recipe.intent, args_then, recipe.tenants),
+         .intent = IntentDigest(inputs, recipe.scope, recipe.intent, args_then, recipe.tenants),
+         .args_hash = args_then,
+         .tool = inputs.tool_name,
+         .caller = inputs.caller,
+         .principal = derived.principal});
+    AddNamesWith(args_then, inputs, recipe, derived);
+  };
+  if (!order.empty()) add_as_of(fields);
+  if (!fields.empty()) add_as_of({});
 }
 
 void AddNamesUnderEarlierPolicies(const RequestContext& context, const CallBody& body,

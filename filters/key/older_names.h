@@ -6,9 +6,9 @@
 namespace recourse {
 
 // Those of earlier versions, of fewer words of `callers`, and of names that were told apart less.
-// `fields`: FieldsAmongArguments.
+// `fields`: FieldsAmongArguments; `order`: OrderAmongArguments.
 void AddOlderNames(const KeyInputs& inputs, const Recipe& recipe, std::string_view fields,
-                   DerivedKey& derived);
+                   std::string_view order, DerivedKey& derived);
 
 // Those under the policies that were in force before. Without them a call of unknown outcome would
 // be made again because somebody has edited the policy. Only the policy that an operation began

@@ -6,6 +6,7 @@
 
 #include "filters/call/scope_text.h"
 #include "filters/key/canonical_args.h"
+#include "filters/key/pair_order.h"
 #include "proxy/base/http/argument_fields.h"
 #include "proxy/base/http/http_message.h"
 #include "proxy/base/json/json_canonical.h"
@@ -171,6 +172,24 @@ std::string FieldsAmongArguments(const KeyInputs& inputs) {
     AppendPart(text, name);
     AppendPart(text, value);
   }
+  return text;
+}
+
+std::string OrderAmongArguments(const KeyInputs& inputs) {
+  if (!inputs.body.call_name.empty()) return {};
+  const std::string of_query = OrderThatCounts(inputs.query);
+  std::string of_form;
+  if (inputs.body.form == BodyForm::kForm) {
+    Pairs form = inputs.body.pairs;
+    std::erase_if(form,
+                  [&](const auto& pair) { return IsIgnored(pair.first, inputs.tool.ignore); });
+    of_form = OrderThatCounts(form);
+  }
+  std::string text;
+  if (of_query.empty() && of_form.empty()) return text;
+  AppendPart(text, "order");
+  AppendPart(text, of_query);
+  AppendPart(text, of_form);
   return text;
 }
 

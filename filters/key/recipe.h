@@ -43,11 +43,13 @@ Intent NamedIntent(const ClientIntent& named);
 // and the arguments take their place.
 Intent IdentityOf(const KeyInputs& inputs, const Json* body);
 
-// The header fields that are arguments; empty: none. With none of them a fingerprint is that of
-// every version.
+// The header fields that are arguments; empty: none. With none of them, and no order, a fingerprint
+// is that of every version.
 std::string FieldsAmongArguments(const KeyInputs& inputs);
-// The fingerprint of the arguments. `fields`: FieldsAmongArguments; the first versions counted
-// none.
+// The order of pairs of its form and its query that says something; empty: none.
+std::string OrderAmongArguments(const KeyInputs& inputs);
+// The fingerprint of the arguments. `fields`: those, and the order behind them; the first versions
+// counted none, and later ones no order.
 Digest ArgsHash(const KeyInputs& inputs, std::string_view fields);
 // Without tenants both are the recipe of every version.
 Digest KeyOf(const KeyInputs& inputs, const Scope& scope, const Intent& intent,

@@ -1,0 +1,88 @@
+#include "filters/key/pair_order.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string_view>
+
+#include "proxy/base/crypto/hash.h"
+
+namespace recourse {
+namespace {
+
+constexpr std::string_view kNext = "[]";
+// More names, or longer ones, are not compared: then the order of all of them counts.
+constexpr std::size_t kNamesCompared = 1'000, kNameBytesCompared = 64 * 1'024;
+
+// As PHP reads it: "a.b[c]" is "a_b[c]".
+std::string NameRead(std::string_view name) {
+  std::string read(name);
+  const auto base = static_cast<std::ptrdiff_t>(std::min(read.find('['), read.size()));
+  std::replace_if(
+      read.begin(), read.begin() + base, [](char c) { return c == '.' || c == ' '; }, '_');
+  return read;
+}
+
+class Names {
+ public:
+  explicit Names(const std::vector<std::pair<std::string, std::string>>& pairs) {
+    for (const auto& [name, value] : pairs) written_[NameRead(name)].insert(name);
+  }
+
+  // Those that have to do with another one.
+  std::set<std::string_view> Joined() {
+    for (const auto& [read, written] : written_) {
+      if (written.size() > 1) joined_.insert(written.begin(), written.end());
+      // It has a value of its own, and others are its members.
+      if (JoinMembers(read, 1)) joined_.insert(written.begin(), written.end());
+      // It takes the next place of a list, where others may stand or begin one.
+      const auto next = read.find(kNext);
+      if (next != std::string::npos) JoinMembers(std::string_view(read).substr(0, next), 2);
+    }
+    return std::move(joined_);
+  }
+
+ private:
+  // Whether there are so many names of members of that value; they are joined.
+  bool JoinMembers(std::string_view value, std::size_t least) {
+    std::string with(value);
+    with += '[';
+    const auto first = written_.lower_bound(with);
+    auto end = first;
+    std::size_t names = 0;
+    for (; end != written_.end() && end->first.starts_with(with); ++end) ++names;
+    if (names < least) return false;
+    if (!done_.insert(std::move(with)).second) return true;
+    for (auto at = first; at != end; ++at) {
+      joined_.insert(at->second.begin(), at->second.end());
+    }
+    return true;
+  }
+
+  std::map<std::string, std::set<std::string_view>, std::less<>> written_;  // by the name read
+  std::set<std::string> done_;
+  std::set<std::string_view> joined_;
+};
+
+}  // namespace
+
+std::string OrderThatCounts(const std::vector<std::pair<std::string, std::string>>& pairs) {
+  std::size_t bytes = 0;
+  bool is_plain = true;
+  for (const auto& [name, value] : pairs) {
+    bytes += name.size();
+    is_plain = is_plain && name.find_first_of("[. ") == std::string::npos;
+  }
+  if (is_plain) return {};
+  const bool is_compared = pairs.size() <= kNamesCompared && bytes <= kNameBytesCompared;
+  const auto joined = is_compared ? Names(pairs).Joined() : std::set<std::string_view>();
+  std::vector<std::string_view> order;
+  for (const auto& [name, value] : pairs) {
+    if (!is_compared || joined.contains(name)) order.emplace_back(name);
+  }
+  std::string text;
+  for (const std::string_view name : order) AppendPart(text, name);
+  return text;
+}
+
+}  // namespace recourse
