@@ -351,7 +351,9 @@ int ReloadPolicy(const ApiClient& client, std::ostream& out, std::ostream& err) 
   if (client.json) {
     out << *text << "\n";
   } else {
-    out << Printable(*report, "result") << ", version " << Printable(*report, "version") << "\n";
+    const std::string result = Printable(*report, "result");
+    out << result << ", version " << Printable(*report, "version")
+        << (result == "announced" ? ", in force in 12 s, once the other pods know it" : "") << "\n";
   }
   return kExitOk;
 }
