@@ -143,7 +143,7 @@ constexpr MetricSpec kMetrics[] = {
     {"recourse_store_index_rebuilt", Type::Gauge, "",
      "1 if this start made a missing or damaged one anew"},
     {"recourse_store_restored", Type::Gauge, "", "1 while a restore from a backup is not accepted"},
-    {"recourse_ledger_up", Type::Gauge, "", "0 while a shared ledger's database does not answer"},
+    {"recourse_ledger_up", Type::Gauge, "", "0 while a shared ledger's database takes nothing"},
     {"recourse_ledger_retries_total", Type::Counter, "sqlstate",
      "batches that met another pod's, decided anew"},
     {"recourse_ledger_in_doubt_total", Type::Counter, "", "batches whose answer was lost"},
