@@ -88,6 +88,9 @@ class Started {
     Spawn(Run(std::move(task), *this), [] {});
   }
   Started(const Started&) = delete;
+  // What nobody picks up lives on with its frame: a leak where it ended, a use of freed memory
+  // where not.
+  ~Started() { EXPECT_TRUE(is_done()) << "a task that nobody waited for"; }
   bool is_done() const { return value_.has_value(); }
   T Get(PumpedExecutor& executor) {
     executor.RunUntil([this] { return is_done(); });

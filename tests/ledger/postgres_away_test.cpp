@@ -173,6 +173,7 @@ TEST_F(AwayTest, WhatWaitsForItDoesNotHurryTheNextTry) {
   EXPECT_GT(std::chrono::steady_clock::now() - start, Millis(1'000));
   relay_.SetAway(false);
   EXPECT_TRUE(outcome.Get(executor_));
+  (void)begins.Get(executor_);
 }
 
 // Its batch was decided already, and did not arrive.
