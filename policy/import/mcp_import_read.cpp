@@ -193,12 +193,12 @@ bool AddMcpTools(const Json& result, McpServerInfo& server) {
 
 const McpToolInfo* FindMcpUndo(const McpServerInfo& server, std::string_view name) {
   const std::vector<std::string> words = WordsOf(name);
-  for (const Opposite& pair : Opposites()) {
-    const auto verb = std::find(words.begin(), words.end(), pair.verb);
-    if (verb == words.end()) continue;
-    std::vector<std::string> opposite = words;
-    opposite[static_cast<std::size_t>(verb - words.begin())] = pair.opposite;
-    if (const McpToolInfo* found = FindByWords(server, opposite)) return found;
+  for (std::size_t at = 0; at < words.size(); ++at) {
+    for (const std::string_view undo : UndosOf(words[at])) {
+      std::vector<std::string> opposite = words;
+      opposite[at] = undo;
+      if (const McpToolInfo* found = FindByWords(server, opposite)) return found;
+    }
   }
   return nullptr;
 }

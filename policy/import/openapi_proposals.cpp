@@ -235,7 +235,7 @@ class Neighbourhood {
     const std::string_view last = LastSegment(call_.pattern);
     const std::string parent(ParentOf(call_.pattern));
     if (IsCapture(last) || !IsCapture(LastSegment(parent))) return {};
-    for (const std::string_view verb : OppositesOf(last)) {
+    for (const std::string_view verb : UndosOf(last)) {
       const ApiCall* const found = FindWrite(parent + '/' + std::string(verb));
       if (found != nullptr) return By(*found, TemplatePath(parent) + '/' + std::string(verb));
     }

@@ -19,7 +19,7 @@ constexpr std::array<std::string_view, 8> kMayTakeBack{"abort",  "archive", "clo
                                                        "expire", "return",  "returns", "terminate"};
 
 bool IsOpposite(std::string_view verb, const std::vector<std::string>& words) {
-  return std::ranges::any_of(OppositesOf(verb), [&](std::string_view opposite) {
+  return std::ranges::any_of(UndosOf(verb), [&](std::string_view opposite) {
     return std::ranges::find(words, opposite) != words.end();
   });
 }

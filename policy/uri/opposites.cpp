@@ -7,91 +7,98 @@ namespace recourse {
 namespace {
 
 constexpr std::array kOpposites = std::to_array<Opposite>({
-    {"create", "cancel"},
-    {"create", "delete"},
-    {"create", "remove"},
-    {"create", "destroy"},
-    {"create", "close"},
-    {"create", "archive"},
-    {"add", "remove"},
-    {"add", "delete"},
-    {"insert", "delete"},
-    {"insert", "remove"},
-    {"new", "delete"},
-    {"make", "delete"},
-    {"write", "delete"},
-    {"upload", "delete"},
-    {"upload", "remove"},
-    {"register", "unregister"},
-    {"place", "cancel"},
-    {"submit", "cancel"},
-    {"submit", "withdraw"},
-    {"schedule", "cancel"},
-    {"book", "cancel"},
-    {"reserve", "cancel"},
-    {"reserve", "release"},
-    {"hold", "release"},
-    {"order", "cancel"},
-    {"request", "cancel"},
-    {"start", "stop"},
-    {"start", "cancel"},
-    {"open", "close"},
-    {"enable", "disable"},
-    {"lock", "unlock"},
-    {"grant", "revoke"},
-    {"assign", "unassign"},
-    {"attach", "detach"},
-    {"link", "unlink"},
-    {"subscribe", "unsubscribe"},
-    {"publish", "unpublish"},
-    {"pin", "unpin"},
-    {"star", "unstar"},
-    {"follow", "unfollow"},
-    {"block", "unblock"},
-    {"mute", "unmute"},
-    {"join", "leave"},
-    {"mount", "unmount"},
-    {"charge", "refund"},
-    {"pay", "refund"},
-    {"invite", "uninvite"},
-    {"close", "reopen"},
-    {"archive", "unarchive"},
-    {"archive", "restore"},
-    {"delete", "restore"},
-    {"delete", "undelete"},
-    {"suspend", "resume"},
-    {"suspend", "unsuspend"},
-    {"pause", "resume"},
-    {"pause", "unpause"},
-    {"activate", "deactivate"},
-    {"freeze", "unfreeze"},
-    {"ban", "unban"},
-    {"watch", "unwatch"},
-    {"like", "unlike"},
-    {"hide", "unhide"},
-    {"show", "hide"},
-    {"flag", "unflag"},
-    {"mark", "unmark"},
-    {"connect", "disconnect"},
-    {"approve", "unapprove"},
-    {"resolve", "unresolve"},
-    {"resolve", "reopen"},
-    {"deploy", "undeploy"},
-    {"install", "uninstall"},
-    {"stop", "restart"},
-    {"trash", "untrash"},
-    {"trash", "restore"},
-    {"check", "uncheck"},
-    {"snooze", "unsnooze"},
-    {"bind", "unbind"},
-    {"tag", "untag"},
-    {"favorite", "unfavorite"},
-    {"approve", "reject"},
-    {"read", "unread"},
-    {"register", "deregister"},
-    {"on", "off"},
-    {"claim", "unclaim"},
+    {"create", "cancel", Opposite::kUndo},
+    {"create", "delete", Opposite::kUndo},
+    {"create", "remove", Opposite::kUndo},
+    {"create", "destroy", Opposite::kUndo},
+    {"create", "close", Opposite::kUndo},
+    {"create", "archive", Opposite::kUndo},
+    {"add", "remove", Opposite::kUndo},
+    {"add", "delete", Opposite::kUndo},
+    {"insert", "delete", Opposite::kUndo},
+    {"insert", "remove", Opposite::kUndo},
+    {"new", "delete", Opposite::kUndo},
+    {"make", "delete", Opposite::kUndo},
+    {"write", "delete", Opposite::kUndo},
+    {"upload", "delete", Opposite::kUndo},
+    {"upload", "remove", Opposite::kUndo},
+    {"register", "unregister", Opposite::kUndo},
+    {"place", "cancel", Opposite::kUndo},
+    {"submit", "cancel", Opposite::kUndo},
+    {"submit", "withdraw", Opposite::kUndo},
+    {"schedule", "cancel", Opposite::kUndo},
+    {"book", "cancel", Opposite::kUndo},
+    {"reserve", "cancel", Opposite::kUndo},
+    {"reserve", "release", Opposite::kUndo},
+    {"hold", "release", Opposite::kUndo},
+    {"order", "cancel", Opposite::kUndo},
+    {"request", "cancel", Opposite::kUndo},
+    {"start", "stop", Opposite::kBoth},
+    {"start", "cancel", Opposite::kUndo},
+    {"open", "close", Opposite::kBoth},
+    {"enable", "disable", Opposite::kBoth},
+    {"lock", "unlock", Opposite::kBoth},
+    {"grant", "revoke", Opposite::kBoth},
+    {"assign", "unassign", Opposite::kBoth},
+    {"attach", "detach", Opposite::kBoth},
+    {"link", "unlink", Opposite::kBoth},
+    {"subscribe", "unsubscribe", Opposite::kBoth},
+    {"publish", "unpublish", Opposite::kBoth},
+    {"pin", "unpin", Opposite::kBoth},
+    {"star", "unstar", Opposite::kBoth},
+    {"follow", "unfollow", Opposite::kBoth},
+    {"block", "unblock", Opposite::kBoth},
+    {"mute", "unmute", Opposite::kBoth},
+    {"join", "leave", Opposite::kBoth},
+    {"mount", "unmount", Opposite::kBoth},
+    {"charge", "refund", Opposite::kUndo},
+    {"pay", "refund", Opposite::kUndo},
+    {"invite", "uninvite", Opposite::kUndo},
+    {"close", "reopen", Opposite::kBoth},
+    {"archive", "unarchive", Opposite::kBoth},
+    {"archive", "restore", Opposite::kBoth},
+    {"delete", "restore", Opposite::kUndo},
+    {"delete", "undelete", Opposite::kUndo},
+    {"suspend", "resume", Opposite::kBoth},
+    {"suspend", "unsuspend", Opposite::kBoth},
+    {"pause", "resume", Opposite::kBoth},
+    {"pause", "unpause", Opposite::kBoth},
+    {"activate", "deactivate", Opposite::kBoth},
+    {"freeze", "unfreeze", Opposite::kBoth},
+    {"ban", "unban", Opposite::kBoth},
+    {"watch", "unwatch", Opposite::kBoth},
+    {"like", "unlike", Opposite::kBoth},
+    {"hide", "unhide", Opposite::kBoth},
+    {"show", "hide", Opposite::kBoth},
+    {"flag", "unflag", Opposite::kBoth},
+    {"mark", "unmark", Opposite::kBoth},
+    {"connect", "disconnect", Opposite::kBoth},
+    {"approve", "unapprove", Opposite::kUndo},
+    {"resolve", "unresolve", Opposite::kBoth},
+    {"resolve", "reopen", Opposite::kBoth},
+    {"deploy", "undeploy", Opposite::kUndo},
+    {"install", "uninstall", Opposite::kUndo},
+    {"stop", "restart", Opposite::kUndo},
+    {"trash", "untrash", Opposite::kBoth},
+    {"trash", "restore", Opposite::kBoth},
+    {"check", "uncheck", Opposite::kBoth},
+    {"snooze", "unsnooze", Opposite::kBoth},
+    {"bind", "unbind", Opposite::kBoth},
+    {"tag", "untag", Opposite::kBoth},
+    {"favorite", "unfavorite", Opposite::kBoth},
+    {"approve", "reject", Opposite::kEnds},
+    {"read", "unread", Opposite::kBoth},
+    {"register", "deregister", Opposite::kUndo},
+    {"on", "off", Opposite::kBoth},
+    {"claim", "unclaim", Opposite::kBoth},
 });
+
+using ByVerb = std::unordered_map<std::string_view, std::vector<std::string_view>>;
+
+std::span<const std::string_view> In(const ByVerb& all, std::string_view verb) {
+  const auto found = all.find(verb);
+  return found == all.end() ? std::span<const std::string_view>() : found->second;
+}
 
 }  // namespace
 
@@ -109,19 +116,28 @@ std::vector<std::string> WordsOf(std::string_view name) {
   return words;
 }
 
-std::span<const Opposite> Opposites() { return kOpposites; }
-
 std::span<const std::string_view> OppositesOf(std::string_view verb) {
-  static const auto by_verb = [] {
-    std::unordered_map<std::string_view, std::vector<std::string_view>> all;
+  static const ByVerb all = [] {
+    ByVerb found;
     for (const Opposite& pair : kOpposites) {
-      all[pair.verb].push_back(pair.opposite);
-      all[pair.opposite].push_back(pair.verb);
+      found[pair.verb].push_back(pair.opposite);
+      found[pair.opposite].push_back(pair.verb);
     }
-    return all;
+    return found;
   }();
-  const auto found = by_verb.find(verb);
-  return found == by_verb.end() ? std::span<const std::string_view>() : found->second;
+  return In(all, verb);
+}
+
+std::span<const std::string_view> UndosOf(std::string_view verb) {
+  static const ByVerb all = [] {
+    ByVerb found;
+    for (const Opposite& pair : kOpposites) {
+      if (pair.use != Opposite::kEnds) found[pair.verb].push_back(pair.opposite);
+      if (pair.use == Opposite::kBoth) found[pair.opposite].push_back(pair.verb);
+    }
+    return found;
+  }();
+  return In(all, verb);
 }
 
 }  // namespace recourse

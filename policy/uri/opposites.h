@@ -13,11 +13,13 @@ std::vector<std::string> WordsOf(std::string_view name);
 
 struct Opposite {
   std::string_view verb, opposite;
+  // What takes money, approves, sends or makes is nobody's undo, though its answer is over by then.
+  enum Use : unsigned char { kEnds, kUndo, kBoth } use;  // kUndo: `opposite` undoes `verb`
 };
-// All pairs, each once, those that name the usual undo of a verb first.
-std::span<const Opposite> Opposites();
 
-// The verbs that take `verb` back, or that it takes back; empty: it is none that has one.
+// The verbs that end what `verb` did, or whose effect it ends; empty: it is none that has one.
 std::span<const std::string_view> OppositesOf(std::string_view verb);
+// Those of them that are the undo of `verb`, the usual one first.
+std::span<const std::string_view> UndosOf(std::string_view verb);
 
 }  // namespace recourse

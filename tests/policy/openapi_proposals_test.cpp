@@ -144,6 +144,19 @@ TEST(OpenApiProposalsTest, NeighboursTakeEachOtherBack) {
   EXPECT_THAT(ToolOf("cancel", paths), HasSubstr("undo: undecided"));
 }
 
+TEST(OpenApiProposalsTest, NothingIsApprovedOrChargedToTakeSomethingBack) {
+  const std::string paths =
+      "  /expenses/{id}/approve:\n    post: { operationId: approve }\n"
+      "  /expenses/{id}/reject:\n    post: { operationId: reject }\n"
+      "  /orders/{id}/charge:\n    post: { operationId: charge }\n"
+      "  /orders/{id}/refund:\n    post: { operationId: refund }\n";
+  for (const char* const name : {"approve", "reject", "refund"}) {
+    EXPECT_THAT(ToolOf(name, paths), HasSubstr("undo: undecided")) << name;
+  }
+  EXPECT_THAT(ToolOf("charge", paths),
+              HasSubstr("undo: { request: \"POST /orders/{path.id}/refund\" }"));
+}
+
 TEST(OpenApiProposalsTest, AProbeIsShownAndNeverInForce) {
   const std::string list =
       ToolOf("make",
