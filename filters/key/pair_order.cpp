@@ -1,6 +1,7 @@
 #include "filters/key/pair_order.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string_view>
@@ -26,7 +27,15 @@ std::string NameRead(std::string_view name) {
 class Names {
  public:
   explicit Names(const std::vector<std::pair<std::string, std::string>>& pairs) {
-    for (const auto& [name, value] : pairs) written_[NameRead(name)].insert(name);
+    std::set<std::string> once;
+    for (const auto& [name, value] : pairs) {
+      const std::string read = NameRead(name);
+      written_[read].insert(name);
+      const auto next = read.find(kNext);
+      // Of a list in a record all values are the same record's.
+      const bool is_in_record = next != read.npos && read.find(kNext, next + 1) == read.npos;
+      if (is_in_record && !once.insert(read).second) records_.insert(read.substr(0, next));
+    }
   }
 
   // Those that have to do with another one.
@@ -35,14 +44,26 @@ class Names {
       if (written.size() > 1) joined_.insert(written.begin(), written.end());
       // It has a value of its own, and others are its members.
       if (JoinMembers(read, 1)) joined_.insert(written.begin(), written.end());
-      // It takes the next place of a list, where others may stand or begin one.
       const auto next = read.find(kNext);
-      if (next != std::string::npos) JoinMembers(std::string_view(read).substr(0, next), 2);
+      if (next == std::string::npos) continue;
+      const std::string list = read.substr(0, next);
+      if (IsReadInOrder(list)) JoinMembers(list, 2);
     }
     return std::move(joined_);
   }
 
  private:
+  // Whether a list has more than one record, which begins with a name that comes again, or one has
+  // a place of its own, which may be that of another. Clients send the names of one record in any
+  // order.
+  bool IsReadInOrder(const std::string& list) const {
+    const std::string next = list + std::string(kNext);
+    const auto first = written_.lower_bound(list + '[');
+    const auto last = std::prev(written_.lower_bound(list + static_cast<char>('[' + 1)));
+    return records_.contains(list) || !first->first.starts_with(next) ||
+           !last->first.starts_with(next);
+  }
+
   // Whether there are so many names of members of that value; they are joined.
   bool JoinMembers(std::string_view value, std::size_t least) {
     std::string with(value);
@@ -60,7 +81,7 @@ class Names {
   }
 
   std::map<std::string, std::set<std::string_view>, std::less<>> written_;  // by the name read
-  std::set<std::string> done_;
+  std::set<std::string> records_, done_;
   std::set<std::string_view> joined_;
 };
 

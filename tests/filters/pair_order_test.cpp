@@ -40,7 +40,8 @@ TEST(PairOrderTest, IsNoArgumentOtherwise) {
   for (const char* const form :
        {"a=1&b=2", "a[x]=1&a[y]=2", "items[0][sku]=1&items[0][qty]=2",
         "list[]=1&list[]=2&other[]=3", "items[0][tags][]=1&items[0][sku]=2", "a.b=1&c=2",
-        "ab[x]=1&a[]=2", ""}) {
+        "ab[x]=1&a[]=2", "items[][sku]=1&items[][qty]=2", "items[][qty]=2&items[][sku]=1",
+        "items[][tags][]=1&items[][tags][]=2&items[][sku]=3", ""}) {
     EXPECT_EQ(OrderOf(form), "") << form;
   }
   EXPECT_EQ(Derive(FormCall("a[x]=1&b=2&a[y]=3")).key, Derive(FormCall("b=2&a[y]=3&a[x]=1")).key);
