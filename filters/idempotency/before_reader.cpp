@@ -9,12 +9,14 @@
 #include "policy/model/principal.h"
 #include "policy/undo/put_back.h"
 #include "policy/undo/tenant_fields.h"
+#include "proxy/base/http/field_reach.h"
 
 namespace recourse {
 namespace {
 
 HttpRequest WithCredentials(const RequestContext& context, HttpRequest request) {
   for (const auto& [name, value] : context.request.headers) {
+    if (ReachOf(name) != FieldReach::kBackend) continue;  // nor has the call it
     const bool is_credential = IsCredentialField(name) || IsPrincipalField(name);
     if (IsOwnCredential(*context.backend, context.tool, name)) continue;
     if (is_credential && FindHeader(request.headers, name) == nullptr) {

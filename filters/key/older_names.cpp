@@ -43,17 +43,22 @@ void AddNamesAs(FieldNames names, const KeyInputs& inputs, const Recipe& recipe,
   if (scope.is_fallback) {
     scope.value = CredentialLabel(inputs.principal, headers, inputs.query, names);
   }
-  if (tenants == recipe.tenants && scope.value == recipe.scope.value) return;
+  const Principal principal = PrincipalOf(inputs.secret, inputs.caller, inputs.principal, headers,
+                                          inputs.query, inputs.verified_field, names);
+  if (tenants == recipe.tenants && scope.value == recipe.scope.value &&
+      principal == derived.principal) {
+    return;
+  }
   const Digest key = KeyOf(inputs, scope, recipe.intent, args_hash, tenants);
-  if (!derived.older.empty() && derived.older.back().key == key) return;  // both read it alike
-  derived.older.push_back(
-      {.key = key,
-       .intent = IntentDigest(inputs, scope, recipe.intent, args_hash, tenants),
-       .args_hash = args_hash,
-       .tool = inputs.tool_name,
-       .caller = inputs.caller,
-       .principal = PrincipalOf(inputs.secret, inputs.caller, inputs.principal, headers,
-                                inputs.query, inputs.verified_field, names)});
+  const bool is_known = !derived.older.empty() && derived.older.back().key == key &&
+                        derived.older.back().principal == principal;
+  if (is_known) return;  // both read it alike
+  derived.older.push_back({.key = key,
+                           .intent = IntentDigest(inputs, scope, recipe.intent, args_hash, tenants),
+                           .args_hash = args_hash,
+                           .tool = inputs.tool_name,
+                           .caller = inputs.caller,
+                           .principal = principal});
 }
 
 // The backend of that policy that a call to `backend` would have gone to; nullptr: none.
@@ -195,7 +200,8 @@ void AddNamesUnder(const EarlierPolicy& earlier, const RequestContext& context,
     auto older = NamesOf({earlier, *backend, *treatment, request, compares_alike}, context,
                          body_then, secret, derived.args_hash);
     const bool is_other =
-        older && (older->key != derived.key || older->args_hash != derived.args_hash);
+        older && (older->key != derived.key || older->args_hash != derived.args_hash ||
+                  older->principal != derived.principal);
     if (is_other) derived.older.push_back(std::move(*older));
   };
   const KeyRule& then = KeyRuleOf(tool, *backend);
@@ -229,7 +235,8 @@ void AddNamesWith(const Digest& args_hash, const KeyInputs& inputs, const Recipe
     older.principal = PrincipalOf(
         inputs.secret, earlier.name, inputs.principal, inputs.request.headers, inputs.query,
         earlier.has_token ? std::string_view(inputs.verified_field) : std::string_view());
-    if (older.key != derived.key) derived.older.push_back(std::move(older));
+    const bool is_other = older.key != derived.key || older.principal != derived.principal;
+    if (is_other) derived.older.push_back(std::move(older));
     AddVersion1(inputs, recipe, earlier.name, args_hash, derived);
   }
 }

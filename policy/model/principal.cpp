@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <compare>
 #include <cstring>
+#include <initializer_list>
 #include <optional>
 
 #include "proxy/base/crypto/base64url.h"
@@ -122,6 +123,40 @@ std::string AuthorizationLabel(std::string_view value) {
   return label;
 }
 
+bool IsOneOf(std::string_view name, std::initializer_list<std::string_view> names) {
+  return std::ranges::any_of(
+      names, [name](std::string_view each) { return EqualsIgnoreCase(each, name); });
+}
+
+// Of Envoy's X-Forwarded-Client-Cert: who the clients are, without what a renewed certificate has
+// another one of. Of one that has no name, all of it.
+std::string ClientsOf(std::string_view value) {
+  std::string clients;
+  bool is_named = false, is_quoted = false;
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i <= value.size(); ++i) {
+    const char c = i < value.size() ? value[i] : ',';
+    if (c == '"' && (i == 0 || value[i - 1] != '\\')) is_quoted = !is_quoted;
+    if (i < value.size() && (is_quoted || (c != ';' && c != ','))) continue;
+    const std::string_view pair = TrimBlanks(value.substr(begin, i - begin));
+    begin = i + 1;
+    const std::string_view key = pair.substr(0, pair.find('='));
+    if (!IsOneOf(key, {"Hash", "Cert", "Chain"})) AppendPart(clients, pair);
+    if (c == ',') AppendPart(clients, ",");
+    const std::string_view name = Behind(pair, "=");
+    is_named =
+        is_named || (IsOneOf(key, {"Subject", "URI", "DNS"}) && !name.empty() && name != "\"\"");
+  }
+  return is_named ? clients : std::string(value);
+}
+
+// What of a field that a proxy wrote stays the same for one client.
+std::string ForwardedLabel(std::string_view name, const std::string& value) {
+  if (EqualsIgnoreCase(name, "x-forwarded-client-cert")) return ClientsOf(value);
+  if (EqualsIgnoreCase(name, "x-forwarded-access-token")) return JwtLabel(value).value_or(value);
+  return value;
+}
+
 // Names and values as one text: in the order of the names, and of one name as they came.
 class Fields {
  public:
@@ -190,6 +225,7 @@ Principal PrincipalOf(const HmacKey& secret, const std::string& caller, const Pr
                       FieldNames names) {
   const std::string text = Credentials(
       rule, headers, query, names, [&](std::string_view name, const std::string& value) {
+        if (EqualsIgnoreCase(name, "x-forwarded-client-cert")) return ClientsOf(value);
         const std::string plain =
             EqualsIgnoreCase(name, "authorization") ? WithPlainScheme(value) : value;
         return !verified.empty() && EqualsIgnoreCase(name, verified) ? VerifiedLabel(plain) : plain;
@@ -213,7 +249,7 @@ std::string CredentialLabel(const PrincipalRule& rule, const Headers& headers, c
   return Credentials(
       rule, headers, query, names, [](std::string_view name, const std::string& value) {
         return EqualsIgnoreCase(name, "authorization") ? AuthorizationLabel(WithPlainScheme(value))
-                                                       : value;
+                                                       : ForwardedLabel(name, value);
       });
 }
 

@@ -10,9 +10,9 @@ namespace recourse {
 namespace {
 
 // Of a field that goes no further than to us.
-bool IsReadOfProxy(std::string_view name, const Policy& policy) {
+bool IsReadOfProxy(std::string_view name, const std::vector<std::string>& fields_read) {
   return IsPrincipalField(name) || IsTenantField(name) ||
-         std::ranges::binary_search(policy.fields_read, ToLower(name));
+         std::ranges::binary_search(fields_read, ToLower(name));
 }
 
 }  // namespace
@@ -45,7 +45,20 @@ bool HasFlowOrder(const Head& head) {
   return false;
 }
 
-Headers EndToEndFields(const Head& head, const Policy& policy) {
+std::vector<std::string> FieldsReadBy(const Policy& policy,
+                                      const std::vector<std::weak_ptr<const Policy>>& earlier) {
+  std::vector<std::string> fields = policy.fields_read;
+  for (const auto& each : earlier) {
+    const auto before = each.lock();
+    if (before == nullptr) continue;
+    fields.insert(fields.end(), before->fields_read.begin(), before->fields_read.end());
+  }
+  std::ranges::sort(fields);
+  fields.erase(std::ranges::unique(fields).begin(), fields.end());
+  return fields;
+}
+
+Headers EndToEndFields(const Head& head, const std::vector<std::string>& fields_read) {
   Headers fields;
   fields.reserve(head.field_count + 1);  // and the trace
   for (std::size_t i = 0; i < head.field_count; ++i) {
@@ -54,7 +67,7 @@ Headers EndToEndFields(const Head& head, const Policy& policy) {
         field.id == FieldId::kExpect || field.id == FieldId::kRecourseOwn) {
       continue;
     }
-    if (field.id == FieldId::kForwarded && !IsReadOfProxy(field.name, policy)) continue;
+    if (field.id == FieldId::kForwarded && !IsReadOfProxy(field.name, fields_read)) continue;
     fields.emplace_back(field.name, field.value);
   }
   return fields;

@@ -22,9 +22,13 @@ std::string_view TraceIdOf(const Head& head);
 // A message to us about the agent's flow, whatever request carries it.
 bool HasFlowOrder(const Head& head);
 
-// What of the client's head goes on with a write, and what the policy may read besides: fields that
-// say who calls, or that it names. A snapshot taken before the body is read, so that a trailer can
-// never pose as a header.
-Headers EndToEndFields(const Head& head, const Policy& policy);
+// The fields that a policy names, and those that were in force before it: sorted, in lower case.
+std::vector<std::string> FieldsReadBy(const Policy& policy,
+                                      const std::vector<std::weak_ptr<const Policy>>& earlier);
+
+// What of the client's head goes on with a write, and what policies may read besides: fields that
+// say who calls, and `fields_read`, of FieldsReadBy. A snapshot taken before the body is read,
+// so that a trailer can never pose as a header.
+Headers EndToEndFields(const Head& head, const std::vector<std::string>& fields_read);
 
 }  // namespace recourse

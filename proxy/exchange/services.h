@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "filters/call/codecs.h"
 #include "filters/credentials/credential_upstream.h"
@@ -24,6 +25,7 @@
 #include "proxy/config/files.h"
 #include "proxy/exchange/connection_limiter.h"
 #include "proxy/exchange/idle_connections.h"
+#include "proxy/exchange/request_facts.h"
 #include "proxy/net/http1/message_head.h"
 #include "proxy/net/loop/io_thread.h"
 #include "proxy/net/tls/leaf_issuer.h"
@@ -88,6 +90,7 @@ struct PolicyView {
   PolicyView(std::shared_ptr<const Policy> of, Earlier before, const Services& services)
       : policy(std::move(of)),
         earlier(std::move(before)),
+        fields_read(FieldsReadBy(*policy, earlier)),
         metrics(*services.metrics, *policy),
         log(*services.access_log, *services.clock, *policy),
         last_host(*policy->routes),
@@ -102,6 +105,8 @@ struct PolicyView {
 
   const std::shared_ptr<const Policy> policy;
   const Earlier earlier;  // that were in force before, as long as anything needs them
+  // By any of them: what an earlier one named a call by is asked for again.
+  const std::vector<std::string> fields_read;
   RequestMetrics metrics;
   RequestLog log;
   HostCache last_host;

@@ -95,7 +95,7 @@ Task<bool> GraphqlLane::Execute(Exchange& exchange, BodyReservation& room, std::
   ServedRequest& request = exchange.request;
   RouteMatch& match = request.route.match;
   HttpRequest asked{"POST", std::string(request.route.query),
-                    EndToEndFields(request.head, request.policy()), std::move(body)};
+                    EndToEndFields(request.head, request.view->fields_read), std::move(body)};
   GraphqlDecision decision;
   const auto judge = [&] { decision = Judge(request.policy(), *match.backend, asked); };
   if (asked.body.size() < limits::kLargeBodyBytes) {

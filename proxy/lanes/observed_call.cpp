@@ -14,7 +14,8 @@ void StartObservation(ServedRequest& request, const std::optional<CallRefusal>& 
   if (!request.observation) return;
   Observation& observation = *request.observation;
   const Head& head = request.head;
-  FillContext(request, EndToEndFields(request.head, request.policy()), observation.context());
+  FillContext(request, EndToEndFields(request.head, request.view->fields_read),
+              observation.context());
   if (auto trace = ParseTraceparent(head.traceparent)) {
     observation.context().trace = std::move(*trace);
   }

@@ -51,7 +51,7 @@ Task<bool> PollLane::Run(Exchange& exchange) {
         /*understood=*/true);
   }
   const bool may_see =
-      MayBeShown(request.Asker(EndToEndFields(head, request.policy())), event->principal);
+      MayBeShown(request.Asker(EndToEndFields(head, request.view->fields_read)), event->principal);
   const HttpResponse answer = PollAnswer(*event, may_see);
   const bool kept = co_await ReplyHere(exchange, answer, /*understood=*/true);
   const bool is_told = may_see && event->answer_kept && IsFinalWord(*event) && head.method == "GET";

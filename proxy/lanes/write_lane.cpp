@@ -34,7 +34,7 @@ Task<bool> WriteLane::RunRead(Exchange& exchange, BodyReservation& room, std::st
     co_return co_await Refuse(exchange, refusal->code(), refusal->detail());
   }
   RequestContext context;
-  FillContext(request, EndToEndFields(request.head, request.policy()), context);
+  FillContext(request, EndToEndFields(request.head, request.view->fields_read), context);
   context.waits.Begin(request.services.clients, exchange.client);
   context.keeper = &room;
   context.request.body = std::move(body);
@@ -54,7 +54,7 @@ Task<bool> WriteLane::Run(Exchange& exchange) {
   }
   BodyReservation room(services, request.Payer(), exchange.client);
   RequestContext context;
-  FillContext(request, EndToEndFields(request.head, request.policy()), context);
+  FillContext(request, EndToEndFields(request.head, request.view->fields_read), context);
   context.waits.Begin(services.clients, exchange.client);
   context.keeper = &room;
   auto body = co_await ReadWholeBody(exchange, room);

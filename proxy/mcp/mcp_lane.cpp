@@ -112,7 +112,7 @@ Task<bool> McpLane::Run(Exchange& exchange) {
 Task<bool> McpLane::Stream(Exchange& exchange) {
   ServedRequest& request = exchange.request;
   if (request.head.method == "GET" && !state_.late.empty()) {
-    const Headers headers = EndToEndFields(request.head, request.policy());
+    const Headers headers = EndToEndFields(request.head, request.view->fields_read);
     std::string session = SessionOf(headers);
     if (!session.empty() && FindHeader(headers, "Last-Event-ID") != nullptr) {
       ResumedRead resumed(request, state_.late, std::move(session));
@@ -141,7 +141,7 @@ Task<bool> McpLane::Execute(Exchange& exchange, CallClient& client, BodyReservat
   ServedRequest& request = exchange.request;
   Services& services = request.services;
   RouteMatch& match = request.route.match;
-  Headers headers = EndToEndFields(request.head, request.policy());
+  Headers headers = EndToEndFields(request.head, request.view->fields_read);
   ReadPost post;
   const auto look = [&] { post = ReadMcpPost(headers, body); };
   if (body.size() < limits::kLargeBodyBytes) {

@@ -41,6 +41,8 @@ EDITS = {
     "ignore gone": (tool(ignore="[ body#/at ]"), tool()),
     "scope": (tool(), tool(scope="caller")),
     "scope gone": (tool(scope="header:X-Run"), tool()),
+    "scope of a field for us gone": (tool(scope="header:X-Forwarded-Run"), tool()),
+    "identity of a field for us gone": (tool(identity="header.X-Forwarded-Run"), tool()),
     "name": (tool(), tool(name="rows.make")),
     "name and identity": (tool(), tool(name="rows.make", identity="body#/cart")),
     "more exact tool": (ANY_TOOL, ANY_TOOL + tool()),
@@ -55,7 +57,8 @@ def policy(double, tools, backend="", words=""):
 
 
 def send(process, path, trace=TRACE, cart="c1", at="noon", **fields):
-    headers = {"X-Run": "r1", **{name.replace("_", "-"): value for name, value in fields.items()}}
+    headers = {"X-Run": "r1", "X-Forwarded-Run": "r1"}
+    headers |= {name.replace("_", "-"): value for name, value in fields.items()}
     headers |= rawhttp.traced(trace) if trace else {}
     return rawhttp.call(process.port, "POST", path, headers=headers, body={"cart": cart, "at": at})
 
@@ -112,6 +115,19 @@ def test_what_else_names_a_call_may_change_too(double, tmp_path, token, edit, ch
         change(process, policy(double, tool(name="rows.make"), **after))
         told = send(process, path, X_Call="k7")
         assert (told.status, told.outcome) == (409, "unknown"), told
+        assert len(double.requests(path)) == 1
+
+
+# In one trace its key stays what it was; who called is a part of its name under other traces.
+@pytest.mark.parametrize("trace", [TRACE, OTHER_TRACE], ids=["trace", "another trace"])
+@pytest.mark.parametrize("change", [reload, restart])
+def test_who_calls_may_be_told_by_more(double, tmp_path, token, change, trace):
+    path = f"/rows/{token}"
+    double.script("POST", path, ["read", "execute", "rst"], 1)
+    with Recourse(tmp_path, policy(double, tool())) as process:
+        assert send(process, path).outcome == "unknown"
+        change(process, policy(double, tool(), words="principal: [ X-Run ]\n"))
+        assert send(process, path, trace).status == 409
         assert len(double.requests(path)) == 1
 
 

@@ -114,6 +114,9 @@ def test_what_a_gateway_says_of_the_caller_counts_where_the_policy_names_it(
     identity: body#/a, scope: "header:X-Forwarded-For" }}
   as.condition: {{ match: "POST shop /condition/{{token}}", {tool},
     identity: body#/a, deny: 'header.X-Real-IP == "bob"' }}
+  as.known: {{ match: "PATCH shop /known/{{id}}", effect: write,
+    before: {{ request: "GET /known/{{path.id}}", keep: body#/n }},
+    undo: {{ request: "PATCH /known/{{path.id}}", json: {{ n: "{{before.body#/n}}" }} }} }}
 """
     policy = standard(double, extra_tools=named) + "principal: [ X-Forwarded-Acme ]\n"
     with Recourse(tmp_path, policy) as running:
@@ -131,6 +134,14 @@ def test_what_a_gateway_says_of_the_caller_counts_where_the_policy_names_it(
             assert len(sent) == (2 if of_bob == 201 else 1)
             names = {name.lower() for each in sent for name, _ in each["headers"]}
             assert not {name for name in names if name.startswith(("x-forwarded", "x-real"))}
+        known = f"/known/{token}"
+        there = 'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 7\r\n\r\n{"n":1}'
+        double.script("GET", known, ["read", {"send": there}])
+        answer = send(running, known, TRACE, {"n": 2}, "PATCH", X_Forwarded_User="ann")
+        assert answer.status == 201, answer.body
+        read, sent = double.requests(known)
+        assert (read["method"], sent["method"]) == ("GET", "PATCH")
+        assert "x-forwarded" not in str([read, sent]).lower()
 
 
 def test_ten_users_at_once_have_ten_effects(proxy, double, token):

@@ -301,62 +301,6 @@ TEST(KeyTest, PartsOfMultipartCanBeTheIdentityAndWereNotInEarlierVersions) {
   EXPECT_TRUE(Derive(unread).older.empty());
 }
 
-TEST(KeyTest, WhatBeganBeforeItsTenantWasToldApartIsFound) {
-  KeyCase call;
-  call.headers = {{"X-Tenant-Id", "t1"}};
-  const DerivedKey before = Derive(call);
-  call.headers.push_back({"MerchantId", "m1"});
-  const DerivedKey now = Derive(call);
-  EXPECT_NE(now.key, before.key);
-  const auto is_before = [&](const OlderRecipe& older) {
-    return older.key == before.key && older.intent == before.intent &&
-           older.principal == before.principal;
-  };
-  EXPECT_TRUE(std::ranges::any_of(now.older, is_before));
-  EXPECT_TRUE(std::ranges::none_of(before.older, is_before));
-}
-
-TEST(KeyTest, WhatTheLastVersionsBeganIsFoundWithWhatTheyToldApart) {
-  for (const char* const last : {"fiware-service", "fiware-servicepath", "Dropbox-API-Path-Root"}) {
-    KeyCase call;
-    call.headers = {{"MerchantId", "m1"}};
-    const DerivedKey before = Derive(call);
-    call.headers.push_back({last, "t1"});
-    const DerivedKey now = Derive(call);
-    EXPECT_NE(now.key, before.key) << last;
-    EXPECT_TRUE(std::ranges::any_of(now.older, [&](const OlderRecipe& older) {
-      return older.key == before.key && older.intent == before.intent &&
-             older.principal == before.principal;
-    })) << last;
-  }
-}
-
-TEST(KeyTest, WhatBeganBeforeAFieldWasAnArgumentIsFound) {
-  KeyCase call;
-  const DerivedKey before = Derive(call);
-  call.headers = {{"Content-Range", "bytes 0-9/20"}};
-  const DerivedKey now = Derive(call);
-  EXPECT_NE(now.key, before.key);
-  EXPECT_TRUE(std::ranges::any_of(now.older, [&](const OlderRecipe& older) {
-    return older.key == before.key && older.intent == before.intent &&
-           older.args_hash == before.args_hash && older.principal == now.principal;
-  }));
-  EXPECT_TRUE(before.older.empty());
-}
-
-TEST(KeyTest, WhatBeganBeforeItsCredentialsWereToldApartIsFound) {
-  KeyCase call;
-  call.has_client_trace = false;
-  const DerivedKey before = Derive(call);
-  for (const char* const name : {"MerchantKey", "X-JFrog-Art-Api"}) {
-    call.headers = {{name, "k1"}};
-    const DerivedKey now = Derive(call);
-    EXPECT_NE(now.key, before.key);
-    EXPECT_TRUE(std::ranges::any_of(
-        now.older, [&](const OlderRecipe& older) { return older.key == before.key; }));
-  }
-}
-
 TEST(KeyTest, ScopesReachAsFarAsThePolicySays) {
   KeyCase caller = Scoped(ScopeRule::Kind::kCaller);
   const DerivedKey key = Derive(caller);

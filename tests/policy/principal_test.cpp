@@ -428,5 +428,36 @@ TEST(PrincipalTest, AParameterIsACredentialByItsWords) {
   }
 }
 
+TEST(PrincipalTest, OfAForwardedTokenAndCertificateWhatIsNotRenewedTellsClientsApart) {
+  const auto label = [](const char* name, const std::string& value) {
+    return CredentialLabel({}, {{name, value}}, {});
+  };
+  constexpr const char* kToken = "X-Forwarded-Access-Token";
+  EXPECT_EQ(label(kToken, "e30.eyJpc3MiOiJpIiwic3ViIjoiYW5uIiwiZXhwIjoxfQ.s1"),
+            label(kToken, "e30.eyJpc3MiOiJpIiwic3ViIjoiYW5uIiwiZXhwIjoyfQ.s2"));
+  EXPECT_NE(label(kToken, "e30.eyJpc3MiOiJpIiwic3ViIjoiYW5uIiwiZXhwIjoxfQ.s1"),
+            label(kToken, "e30.eyJpc3MiOiJpIiwic3ViIjoiYm9iIn0.s1"));
+  EXPECT_NE(label(kToken, "opaque-1"), label(kToken, "opaque-2"));
+
+  constexpr const char* kCert = "X-Forwarded-Client-Cert";
+  const std::string ann =
+      R"(By=spiffe://a/proxy;Hash=01;Cert="x%3B";Subject="/C=US;O=A,CN=ann\"";)";
+  const auto renewed = [&] {
+    std::string later = ann;
+    return later.replace(later.find("01"), 2, "02").replace(later.find("x%3B"), 4, "yy");
+  }();
+  EXPECT_EQ(label(kCert, ann), label(kCert, renewed));
+  EXPECT_EQ(Of({{kCert, ann}}), Of({{kCert, renewed}}));
+  for (const char* const other :
+       {R"(By=spiffe://a/proxy;Hash=01;Subject="/C=US;O=A,CN=bob")",
+        R"(By=spiffe://a/proxy;Hash=01;URI=spiffe://a/ann,By=spiffe://a/other;URI=spiffe://a/x)",
+        R"(By=spiffe://a/proxy;Hash=01;URI=spiffe://a/ann;By=spiffe://a/other;URI=spiffe://a/x)"}) {
+    EXPECT_NE(Of({{kCert, ann}}), Of({{kCert, other}})) << other;
+  }
+  EXPECT_NE(label(kCert, "By=spiffe://a/proxy;Hash=01;Subject=\"\""),
+            label(kCert, "By=spiffe://a/proxy;Hash=02;Subject=\"\""))
+      << "nothing else tells them apart";
+}
+
 }  // namespace
 }  // namespace recourse::principal_test
