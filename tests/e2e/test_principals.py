@@ -135,7 +135,7 @@ def test_what_a_gateway_says_of_the_caller_counts_where_the_policy_names_it(
             names = {name.lower() for each in sent for name, _ in each["headers"]}
             assert not {name for name in names if name.startswith(("x-forwarded", "x-real"))}
         known = f"/known/{token}"
-        there = 'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 7\r\n\r\n{"n":1}'
+        there = 'HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n{"n":1}'
         double.script("GET", known, ["read", {"send": there}])
         answer = send(running, known, TRACE, {"n": 2}, "PATCH", X_Forwarded_User="ann")
         assert answer.status == 201, answer.body
