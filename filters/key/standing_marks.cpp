@@ -210,7 +210,9 @@ std::uint64_t ContentOfCall(const KeyInputs& inputs, const Digest& args_hash) {
   return LatestOf<kMake, sizeof(Digest), kContents>(AsView(args_hash), inputs.secret, method, text);
 }
 
+// 0: there are none.
 std::uint64_t DigestOf(const HmacKey& secret, const Headers& preconditions) {
+  if (preconditions.empty()) return 0;
   std::string text;
   for (const auto& [name, value] : preconditions) {
     AppendPart(text, name);
@@ -410,9 +412,8 @@ void AddNotes(const KeyInputs& inputs, std::uint64_t tenants, const Digest& args
   const HttpRequest& request = inputs.request;
   if (tenants != 0) stands.ended_by.push_back(NoteOf(NoteKind::kTenants, tenants));
   if (!inputs.body.call_name.empty()) return;
-  if (const Headers fields = PreconditionsOf(request.headers); !fields.empty()) {
-    stands.ended_by.push_back(NoteOf(NoteKind::kPrecondition, DigestOf(inputs.secret, fields)));
-  }
+  const std::uint64_t preconditions = DigestOf(inputs.secret, PreconditionsOf(request.headers));
+  stands.ended_by.push_back(NoteOf(NoteKind::kPrecondition, preconditions));
   const bool is_removal = request.method == "DELETE";
   const bool is_partial = is_removal && !IsEmptyBody(inputs.body, request.body);
   if (is_partial || MayBeDryRun(request.headers, inputs.query, inputs.body)) {

@@ -166,7 +166,9 @@ struct Begun {
   Event event;  // latest event of the operation found or begun
   std::shared_ptr<PendingCommit> commit;
   std::uint64_t flow = 0;
-  bool is_answered = false;  // a client has had `event`'s answer: MarkAnswered would say it again
+  // A client has had `event`'s answer, or this one is not to count for that: it asks for another
+  // state to be there before, and a repeat of it would be taken for another call.
+  bool is_answered = false;
   // kReplay: of an answered one, how many there were since the process began, with this one.
   int replays = 0;
   Millis again_in{};         // kTooOften

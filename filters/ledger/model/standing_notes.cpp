@@ -57,6 +57,12 @@ std::optional<std::uint64_t> NoteIn(const Standing& stands, NoteKind kind) {
 }
 
 // Before all others: what does not fit into the row is cut off.
+bool HasOtherPreconditions(const Standing& call, const Standing& earlier) {
+  const auto is = NoteIn(call, NoteKind::kPrecondition);
+  const auto was = NoteIn(earlier, NoteKind::kPrecondition);
+  return is && was && *is != *was;
+}
+
 void NoteDoubt(Standing& stands) {
   if (IsInDoubt(stands)) return;
   stands.ended_by.insert(stands.ended_by.begin(), NoteOf(NoteKind::kInDoubt, 0));

@@ -23,7 +23,7 @@ enum class NoteKind : std::uint8_t {
   kMayUndo = 9,        // digest of what a call that may have undone it says: see DoubtMark
   kWhole = 10,         // so many marks behind this one are of its path, whatever the query
   kExact = 11,         // what it leaves at other places than its own is certain
-  kPrecondition = 12,  // digest of the fields of the call that say what must hold before it
+  kPrecondition = 12,  // digest of the fields that say what must hold before the call; 0: none
 };
 
 Mark NoteOf(NoteKind kind, std::uint64_t value);
@@ -33,6 +33,9 @@ std::optional<std::uint64_t> NoteIn(const Standing& stands, NoteKind kind);
 inline bool IsInDoubt(const Standing& stands) {
   return NoteIn(stands, NoteKind::kInDoubt).has_value();
 }
+// Whether a call asks for another state to be there before than that one did. Not known, and no, of
+// a call by name, which may be another door, and of what earlier versions wrote.
+bool HasOtherPreconditions(const Standing& call, const Standing& earlier);
 void NoteDoubt(Standing& stands);
 void DropNotes(NoteKind kind, Standing& stands);
 

@@ -141,7 +141,11 @@ std::expected<void, Unopened> PgStore::Connect() {
   if (!accepted_ms) return std::unexpected(UnopenedBy(**opened, accepted_ms.error(), purpose));
   connection_ = std::move(*opened);
   local_.accepted_ms = *accepted_ms;
-  if (stream_ == 0) return BeginStream();
+  if (stream_ == 0) {
+    auto begun = BeginStream();
+    if (!begun) connection_.reset();  // without a stream it can do nothing
+    return begun;
+  }
   if (in_doubt_) return {};
   const auto is_there = LookForEnd(*connection_, {head_, written_place_, chain_, options_.group});
   if (!is_there) {

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "filters/ledger/model/standing_notes.h"
 #include "filters/ledger/rules/begin_approval.h"
 #include "filters/ledger/rules/begin_attempt.h"
 #include "filters/ledger/rules/begin_fence.h"
@@ -60,6 +61,14 @@ Judged<bool> IsKeyOver(const NewOperation& call, std::uint64_t operation, Known&
   return **is_over;
 }
 
+// What Begun::is_answered says.
+Judged<bool> CountsAsAnswered(const NewOperation& call, const KeyEntry& entry, Known& known) {
+  if (entry.is_answered || entry.is_tombstone || !call.may_be_superseded) return entry.is_answered;
+  const auto write = known.Get(FrontOf{entry.last_event});
+  if (!write) return std::unexpected(write.error());
+  return HasOtherPreconditions(call.event.stands, (*write)->stands);
+}
+
 // Counts it, if it is a replay.
 Judged<int> ReplaysWith(Begun::Kind kind, const KeyEntry& entry, Known& known) {
   if (kind != Begun::Kind::kReplay || !entry.is_answered) return 0;
@@ -73,6 +82,8 @@ Judged<BeginPlan> PlanRepeat(JudgedCall& call, Begun::Kind kind, const FoundOper
   const KeyEntry& entry = found.entry;
   const auto replays = ReplaysWith(kind, entry, known);
   if (!replays) return std::unexpected(replays.error());
+  const auto is_answered = CountsAsAnswered(*call, entry, known);
+  if (!is_answered) return std::unexpected(is_answered.error());
   Judged<bool> is_key_over = false;
   if (call->may_resend && kind == Begun::Kind::kUnknown) {
     is_key_over = IsKeyOver(*call, entry.operation, known);
@@ -86,7 +97,7 @@ Judged<BeginPlan> PlanRepeat(JudgedCall& call, Begun::Kind kind, const FoundOper
   Judged<BeginPlan> planned(std::in_place, Plan());  // so that the event is not filled with zeros
   Begun& begun = planned->begun;
   begun.kind = kind;
-  begun.is_answered = entry.is_answered;
+  begun.is_answered = *is_answered;
   begun.replays = *replays;
   begun.is_key_over = *is_key_over;
   if (kind == Begun::Kind::kRunning) planned->waits_for = entry.operation;

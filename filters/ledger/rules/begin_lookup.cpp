@@ -48,18 +48,6 @@ Judged<bool> MayBeEndedByOpen(const EventFront& write, Known& known) {
   return MayBeEndedBy(write, patched, OpenKind::kPatches, known);
 }
 
-// Whoever had the whole answer, and then asks for another state to be there before, has looked
-// again: what was done then is not what is asked for now. Without the answer it may be a retry.
-bool HasOtherPreconditions(const NewOperation& call, const EventFront& write) {
-  // A call by name has none, also where it is another door to what was done by a path.
-  const auto is_by_path = [](const Standing& stands) {
-    return stands.kind == WriteKind::kDelete || NoteIn(stands, NoteKind::kContent).has_value();
-  };
-  if (!is_by_path(call.event.stands) || !is_by_path(write.stands)) return false;
-  return NoteIn(call.event.stands, NoteKind::kPrecondition) !=
-         NoteIn(write.stands, NoteKind::kPrecondition);
-}
-
 Judged<Ended> IsSuperseded(const NewOperation& call, const MaybeFound& found, Known& known) {
   if (!call.may_be_superseded || !found || found->entry.is_tombstone) return Ended::kNo;
   const KeyEntry& entry = found->entry;
@@ -68,7 +56,11 @@ Judged<Ended> IsSuperseded(const NewOperation& call, const MaybeFound& found, Kn
   if (!write) return std::unexpected(write.error());
   if ((*write)->stands.kind == WriteKind::kNone) return Ended::kNo;
   if ((*write)->stands.is_over || entry.phase == Phase::kCompensated) return Ended::kYes;
-  if (entry.is_answered && HasOtherPreconditions(call, **write)) return Ended::kYes;
+  // Whoever had the whole answer, and then asks for another state to be there before, has looked
+  // again: what was done then is not what is asked for now. Without the answer it may be a retry.
+  if (entry.is_answered && HasOtherPreconditions(call.event.stands, (*write)->stands)) {
+    return Ended::kYes;
+  }
   auto ended = EndedSince(**write, entry.last_event, known);
   if (!ended || *ended == Ended::kYes) return ended;
   const auto is_open = MayBeEndedByOpen(**write, known);
