@@ -20,14 +20,21 @@ using Kind = Begun::Kind;
 class RefusalTest : public PostgresUpkeepTest {
  protected:
   // From then on, and what is written of an operation that `whose` is true of.
-  void Refuse(const std::string& whose = "true", const std::string& what = "53100") {
+  void Refuse(const std::string& whose = "true", const std::string& what = "53100",
+              const std::string& table = "operation") {
     Execute("CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF " + whose +
             " THEN RAISE EXCEPTION 'could not extend file: no space left' USING ERRCODE = '" +
             what +
             "'; END IF; RETURN NEW; END $$;"
-            "CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON operation FOR EACH ROW"
-            " EXECUTE FUNCTION refuse()");
+            "CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON " +
+            table + " FOR EACH ROW EXECUTE FUNCTION refuse()");
   }
+  // Another process has ended the stream that sent it.
+  void Fence(const Event& sent) {
+    Execute("UPDATE stream SET state = 2 WHERE stream = " +
+            std::to_string(UnpackRowId(sent.operation).stream));
+  }
+  std::uint64_t Fenced() { return dynamic_cast<SharedLedgerView&>(*one_).SharedCounts().fenced; }
   void Allow() { Execute("DROP FUNCTION refuse CASCADE"); }
   // Lets the lane try again, each time a step later: much shorter than others wait for a sign of
   // its life, which the refused batches are not.
@@ -190,6 +197,49 @@ TEST_F(RefusalTest, ThatNothingCanBeNotedIsToldOnceAndNothingIsSentMeanwhile) {
   EXPECT_TRUE(IsUp());
   EXPECT_EQ(CountIn(testing::internal::GetCapturedStderr(), "whose clients were answered"), 2)
       << "its beginning and its end";
+  EXPECT_EQ(Problem(), "");
+}
+
+// It is kept, though the process has another stream since, which did not send the call.
+TEST_F(RefusalTest, AnOutcomeThatIsWrittenBehindAFenceEndsItsRefusal) {
+  const Event sent = Dispatch(*one_, Call("sent"));
+  Refuse(KeyOf(sent));
+  Started<Result<Event>> outcome(one_->Record(Success(sent, "answer"), executor_));
+  ASSERT_TRUE(HappensSoon([&] { return !IsUp(); }));
+  Fence(sent);
+  ASSERT_TRUE(HappensSoon([&] {
+    clock_.Advance(kStep);
+    return Fenced() == 1;
+  }));
+  EXPECT_FALSE(IsUp());
+  Allow();
+  EXPECT_TRUE(HappensSoon([&] {
+    clock_.Advance(kStep);
+    return IsUp();
+  }));
+  EXPECT_EQ(TryBegin(*other_, Call("sent"))->kind, Kind::kReplay);
+  (void)outcome.Get(executor_);
+  EXPECT_EQ(Problem(), "");
+}
+
+TEST_F(RefusalTest, WithoutAStreamItIsNotUpAndFencedOnce) {
+  const Event sent = Finish(*one_, "sent");
+  Refuse("TG_OP = 'INSERT'", "53100", "stream");
+  Fence(sent);
+  for (int i = 0; i < 20; ++i) {
+    Started<Result<Begun>> begin(one_->Begin(Call("new" + std::to_string(i)), executor_));
+    EXPECT_TRUE(HappensSoon([&] {
+      clock_.Advance(kStep);
+      return begin.is_done() || executor_.has_jobs();
+    }));
+    ExpectRefused(begin.Get(executor_));
+    EXPECT_FALSE(IsUp()) << i;
+  }
+  EXPECT_EQ(Fenced(), 1U);
+  Allow();
+  EXPECT_TRUE(IsSoon([&] { return IsUp(); }));
+  Dispatch(*one_, Call("later"));
+  EXPECT_EQ(Fenced(), 1U);
   EXPECT_EQ(Problem(), "");
 }
 

@@ -247,8 +247,9 @@ void PgBatches::Plot(PgVerb& verb, Plan& plan) {
       verb.refusals > 0 || (!accepted_.empty() && accepted_[0].first->refusals > 0);
   if (is_alone && !accepted_.empty()) return defer();
   if (writes_.Meet(verb.facts().rows().versions())) return defer();
-  verb.rows = verb.begins() ? PgRefusals::Of::kCall : PgRefusals::Of::kOther;
+  // Behind a fence it is another stream's, and what was refused as an outcome is one still.
   if (IsOutcome(verb, own_)) verb.rows = PgRefusals::Of::kOutcome;
+  if (verb.rows != PgRefusals::Of::kOutcome && verb.begins()) verb.rows = PgRefusals::Of::kCall;
   const std::uint64_t first = verb.known().next_row;
   SetIds(first, verb.known().wall_ms, plan);
   std::optional<Changes> changes;
@@ -478,7 +479,7 @@ void PgBatches::Lose(PgVerb& verb) {
 void PgBatches::Refuse(PgVerb& verb, const Error& why) {
   if (verb.is_abandoned) return Drop(verb, {});
   auto* const record = dynamic_cast<PgRecord*>(&verb);
-  const bool is_outcome = IsOutcome(verb, own_);
+  const bool is_outcome = verb.rows == PgRefusals::Of::kOutcome;
   const int doublings = std::min(verb.refusals - kPgRefusedAtOnce, kPgRefusedDoublings);
   ++verb.refusals;
   if (!is_outcome && verb.refusals > kPgLossesMax) return Drop(verb, verb.Fail(why));
