@@ -76,7 +76,7 @@ class NamedMembers {
                  const std::string& at) {
     const auto holds = [&](const KeptArgument& each) { return LiesWithin(each.argument, at); };
     const auto is_in = [&](const KeptArgument& each) { return LiesWithin(at, each.argument); };
-    if (std::ranges::any_of(arguments, is_in) || IsNoArgument(at)) return;
+    if (HasTooMany() || std::ranges::any_of(arguments, is_in) || IsNoArgument(at)) return;
     const bool is_split = at.empty() || std::ranges::any_of(arguments, holds);
     if (!is_split || value.kind != Json::Kind::kObject) {
       return Add("argument " + at, CanonicalJson(value));
@@ -85,6 +85,9 @@ class NamedMembers {
       AddOthers(arguments, inner, at + '/' + PointerToken(name));
     }
   }
+
+  // Of a call with more of them nothing is told.
+  bool HasTooMany() const { return stands_.values.size() > kMembersMax; }
 
  private:
   // It differs from call to call, whatever they set.
@@ -104,6 +107,7 @@ class NamedMembers {
   }
 
   void Add(const std::string& name, std::string value) {
+    if (HasTooMany()) return;
     const Json text{Json::Kind::kString, std::move(value), {}, {}};
     const MemberDigest member = MemberOf(inputs_.secret, {name, text});
     const bool is_there = std::ranges::find(stands_.values, member) != stands_.values.end();
@@ -124,7 +128,7 @@ void AddNamedMembers(const KeyInputs& inputs, bool is_whole, Standing& stands) {
     members.AddKept(arguments);
   }
   members.AddOthers(arguments, inputs.body.json, {});
-  const bool is_listed = is_whole && stands.values.size() <= kMembersMax;
+  const bool is_listed = is_whole && !members.HasTooMany();
   stands.members = is_listed ? Members::kListed : Members::kUnknown;
   if (!is_listed) stands.values.clear();
 }

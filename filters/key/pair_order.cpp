@@ -68,15 +68,17 @@ class Names {
   bool JoinMembers(std::string_view value, std::size_t least) {
     std::string with(value);
     with += '[';
-    const auto first = written_.lower_bound(with);
-    auto end = first;
-    std::size_t names = 0;
-    for (; end != written_.end() && end->first.starts_with(with); ++end) ++names;
-    if (names < least) return false;
-    if (!done_.insert(std::move(with)).second) return true;
-    for (auto at = first; at != end; ++at) {
-      joined_.insert(at->second.begin(), at->second.end());
+    if (done_.contains(with)) return true;
+    const auto is_member = [&](const auto& at) {
+      return at != written_.end() && at->first.starts_with(with);
+    };
+    auto at = written_.lower_bound(with);
+    auto last = at;
+    for (std::size_t names = 0; names < least; ++names, ++last) {
+      if (!is_member(last)) return false;
     }
+    for (; is_member(at); ++at) joined_.insert(at->second.begin(), at->second.end());
+    done_.insert(std::move(with));
     return true;
   }
 

@@ -81,13 +81,17 @@ class SharedLedgerView {
   virtual std::string PodOf(std::uint64_t stream) = 0;
 
   // Policies that processes of the group have, for those who do the work of others. Blocking;
-  // thread-safe. This one takes that version, whose files are in `packed`, into force. Fails with a
-  // line for people.
+  // thread-safe. This one has that version, whose files are in `packed`, and will take it into
+  // force: until PolicyInForce() the others know it beside the one that is. Fails with a line for
+  // people.
   virtual std::expected<void, std::string> SharePolicy(const std::string& version,
                                                        std::string_view packed) = 0;
+  // That one is, and no other will be. What fails is said again by PoliciesOfGroup().
+  virtual std::expected<void, std::string> PolicyInForce(const std::string& version) = 0;
   // What SharePolicy() was given, by whomever; nullopt: nothing.
   virtual Result<std::optional<std::string>> SharedPolicy(const std::string& version) = 0;
-  // The versions of processes that live, and of those that began last.
+  // The versions that the other processes that live have in force, or will; and those of the ones
+  // that began last.
   struct Versions {
     std::vector<std::string> in_force{}, recent{};
   };

@@ -316,10 +316,10 @@ inline constexpr milliseconds kPolicyPoll{5'000};
 inline constexpr milliseconds kPolicyRetry{2'000};
 // How often operations that a reload left without their route are counted again.
 inline constexpr milliseconds kOrphansCounted{10'000};
-// How often a process asks which policies the others of its group have in force (at each second
-// look), and how long one that it brings is announced before it is in force.
-inline constexpr milliseconds kOthersLearned{7'500}, kPolicyLearned{12'000};
-static_assert(kPolicyLearned > 2 * kPolicyPoll);
+// How often a process asks which policies the others of its group have in force, and how long one
+// that it brings is announced before it is in force: others may fail to ask twice.
+inline constexpr milliseconds kOthersLearned{7'500}, kPolicyLearned{18'000};
+static_assert(kPolicyLearned > kOthersLearned + kPolicyPoll + 2 * kPolicyRetry);
 // Old policies kept beside the ledger, besides those that open operations began under.
 inline constexpr std::size_t kPoliciesArchived = 16;
 // Operations of one export that are held in memory at a time (policy replay).

@@ -353,7 +353,7 @@ int ReloadPolicy(const ApiClient& client, std::ostream& out, std::ostream& err) 
   } else {
     const std::string result = Printable(*report, "result");
     out << result << ", version " << Printable(*report, "version")
-        << (result == "announced" ? ", in force in 12 s, once the other pods know it" : "") << "\n";
+        << (result == "announced" ? ", in force in 18 s, once the other pods know it" : "") << "\n";
   }
   return kExitOk;
 }

@@ -91,14 +91,14 @@ FileResult<void> PolicyReloader::Start(const PolicySources& first) {
   if (auto kept = Remember(*policy, first.files, PolicyChange::Cause::kStart); !kept) return kept;
   parts_.metrics.PolicyInForce(policy->version, parts_.clock.WallNow());
   LoadRecent(*policy);
-  (void)LearnOthers();
-  if (policy->mode != Mode::kObserve && OthersLack(policy->version)) {
+  if (policy->mode != Mode::kObserve && MayOthersLack(policy->version)) {
     Log(LogLevel::kInfo, "other pods have another policy; this one waits until they know its own",
         {{"ms", std::to_string(limits::kPolicyLearned.count())}});
     const MonoTime due = parts_.clock.Now() + limits::kPolicyLearned;
     while (parts_.clock.Now() < due) (void)::poll(nullptr, 0, kStartLookMs);
     (void)LearnOthers();
   }
+  NoteInForce(policy->version);
   has_new_others_ = false;  // whoever serves begins with them
   CountOrphans();
   return {};
@@ -120,7 +120,11 @@ Millis PolicyReloader::Look() {
   const std::lock_guard work(work_mutex_);
   if (is_closed_) return limits::kPolicyPoll;
   ReadCallerKeys(*parts_.versions.Current());
-  LookForOthers();
+  const Millis others = LookForOthers();
+  return std::min(others, LookAtFiles());
+}
+
+Millis PolicyReloader::LookAtFiles() {
   const PolicySources sources = ReadPolicyTwice(parts_.path);
   const Digest now = Judge(sources);
   if (now == tried_) {
@@ -206,6 +210,7 @@ ReloadReport PolicyReloader::Take(const PolicySources& sources, std::string_view
       if (LearnOthers()) has_new_others_ = false;  // the policy before may be in force elsewhere
       ReadCallerKeys(*policy);
       parts_.publish(policy);
+      NoteInForce(policy->version);
       report.result = Result::kReloaded;
       report.version = loaded.policy->version;
     }
@@ -275,19 +280,29 @@ FileResult<void> PolicyReloader::Remember(const Policy& policy,
   return {};
 }
 
-void PolicyReloader::LookForOthers() {
-  if (shared_ == nullptr) return;
-  const bool is_due = parts_.clock.Now() - learned_ >= limits::kOthersLearned;
-  if ((is_due || parts_.versions.IsWanted()) && !LearnOthers()) return;
+Millis PolicyReloader::LookForOthers() {
+  if (shared_ == nullptr) return limits::kPolicyPoll;
+  const auto left =
+      std::chrono::ceil<Millis>(learned_ + limits::kOthersLearned - parts_.clock.Now());
+  if (left > Millis(0) && !parts_.versions.IsWanted()) return left;
+  if (!LearnOthers()) return limits::kPolicyRetry;
   PublishOthers();
+  return limits::kPolicyPoll;
 }
 
 void PolicyReloader::PublishOthers() {
   if (std::exchange(has_new_others_, false)) parts_.publish(parts_.versions.Current());
 }
 
-bool PolicyReloader::OthersLack(const std::string& version) const {
+// What cannot be asked about may be so.
+bool PolicyReloader::MayOthersLack(const std::string& version) {
+  if (!LearnOthers()) return true;
   return std::ranges::any_of(in_force_, [&](const std::string& one) { return one != version; });
+}
+
+// What fails is said again whenever the others are learned.
+void PolicyReloader::NoteInForce(const std::string& version) {
+  if (shared_ != nullptr) (void)shared_->PolicyInForce(version);
 }
 
 bool PolicyReloader::IsAnnounced(const std::string& version, std::string_view trigger) {
@@ -296,9 +311,9 @@ bool PolicyReloader::IsAnnounced(const std::string& version, std::string_view tr
   const bool is_same = announced_ && announced_->version == version;
   if (!is_same) {
     announced_.reset();
-    (void)LearnOthers();
+    const bool may_lack = MayOthersLack(version);
     PublishOthers();
-    if (!OthersLack(version)) return false;
+    if (!may_lack) return false;
     announced_ = {version, std::string(trigger), now + limits::kPolicyLearned};
     Log(LogLevel::kInfo, "policy announced; it is in force once the other pods know it",
         {{"version", version}, {"ms", std::to_string(limits::kPolicyLearned.count())}});
@@ -311,10 +326,11 @@ bool PolicyReloader::IsAnnounced(const std::string& version, std::string_view tr
 void PolicyReloader::TakeBack(const Policy& running) {
   if (!announced_) return;
   announced_.reset();
+  NoteInForce(running.version);
   const auto noted =
       parts_.ledger.RecordPolicy({PolicyChange::Cause::kReload, running.version, running.digest});
   if (noted) return;
-  Log(LogLevel::kError, "the other pods go on taking this one's policy for the one it announced",
+  Log(LogLevel::kError, "the log lacks that an announced policy was taken back",
       {{"reason", noted.error().detail()}});
 }
 

@@ -85,9 +85,12 @@ class PolicyReloader {
   void CountOrphans();
   // Finds policies that others have, or had. False: the ledger cannot be asked.
   bool LearnOthers();
-  void LookForOthers();
+  // As Look(), of the files and of the others.
+  Millis LookAtFiles();
+  Millis LookForOthers();
   void PublishOthers();
-  bool OthersLack(const std::string& version) const;
+  bool MayOthersLack(const std::string& version);
+  void NoteInForce(const std::string& version);
   // Whether other processes have to learn it before it is in force here: what is begun under it may
   // be repeated at them.
   bool IsAnnounced(const std::string& version, std::string_view trigger);

@@ -216,6 +216,10 @@ bool PolicyVersions::SetOthers(const std::set<std::string>& versions) {
     if (found != held_.end() && found->second != current_) others.insert(*found);
   }
   others_.swap(others);
+  // Their calls may be repeated yet.
+  for (const auto& [version, policy] : others) {
+    if (!others_.contains(version) && policy != current_) NoteRecent(policy);
+  }
   return others_ != others;
 }
 

@@ -127,7 +127,7 @@ def test_the_tables_are_made_once_and_never_by_an_older_version(double, postgres
         pods.a.start()
     assert "run recourse ledger migrate --ledger URL" in pods.a.stderr()
     first = run_cli("ledger", "migrate", "--ledger", url)
-    assert first.returncode == 0 and first.stdout.startswith("made the tables of version 5, ")
+    assert first.returncode == 0 and first.stdout.startswith("made the tables of version 6, ")
     again = run_cli("ledger", "migrate", "--ledger", url)
     assert again.returncode == 0 and again.stdout.startswith("nothing to do: ")
     assert first.stdout.split()[-1] == again.stdout.split()[-1]

@@ -165,7 +165,7 @@ def test_a_policy_that_is_reloaded_is_in_force_once_the_other_pods_know_it(skewe
     pods, policy = skewed
     before = pods.a.admin("GET", "/policy")["version"]
     pods.a.policy_path.write_text(policy)
-    assert ", in force in 12 s," in pods.a.cli("policy", "reload").stdout
+    assert ", in force in 18 s," in pods.a.cli("policy", "reload").stdout
     assert pods.a.admin("POST", "/policy/reload")["result"] == "announced"
     assert pods.a.admin("GET", "/policy")["version"] == before
     wait_until(lambda: pods.a.admin("GET", "/policy")["version"] != before)

@@ -86,6 +86,9 @@ SET_AGAIN = {
     "tags, added": ("zendesk", [("ticket 7", TICKET)],
                     of("POST", "/api/v2/tickets/7/tags", {"tags": ["a"]})
                     + of("PUT", "/api/v2/tickets/7/tags", {"tags": ["b"]})),
+    "ticket's tags": ("zendesk", [("ticket 7", TICKET)],
+                      of("PUT", "/api/v2/tickets/7", {"ticket": {"tags": ["a"]}})
+                      + of("POST", "/api/v2/tickets/7/tags", {"tags": ["b"]})),
 }  # fmt: skip
 
 # Likewise, but B is about something else: A stands.

@@ -229,9 +229,14 @@ TEST_F(LostAnswerTest, ABatchWhoseAnswerIsLostIsReadBack) {
 
 TEST_F(LostAnswerTest, ABatchThatNeverArrivedIsSentAgain) {
   relay_.LoseNext(PostgresRelay::Loses::kBatch);
-  Dispatch(*cut_, Call("k"));
+  testing::internal::CaptureStderr();
+  const Event event = Dispatch(*cut_, Call("k"));
   EXPECT_TRUE(relay_.has_lost());
   EXPECT_EQ(Count("count(*) FROM event WHERE kind = 1"), 1);
+  relay_.LoseNext(PostgresRelay::Loses::kBatch);
+  Record(*cut_, Success(event));
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_FALSE(log.contains("refuses")) << log;
   ExpectSound(*cut_);
 }
 

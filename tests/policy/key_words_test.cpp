@@ -96,15 +96,19 @@ TEST(KeyWordsTest, AToolSaysWhoseWritesEndItsAnswers) {
             words +
             " }\n  reset: { match: \"POST b /l/{id}/reset\", effect: write, reason: r }\n"
             "  wipe: { match: \"POST b /wipe/{what}\", effect: write, reason: r }\n"
+            "  part: { match: \"DELETE b /l/{id}/parts/{part}\", effect: write, reason: r }\n"
+            "  move: { match: \"POST b /k/{id}/l/{one}/move\", effect: write, reason: r }\n"
             "  look: { match: GET b /l, effect: read }\n");
   };
-  const LoadedPolicy loaded = load("[ others, reset, wipe ]");
+  const LoadedPolicy loaded = load("[ others, reset, wipe, part, move ]");
   ASSERT_TRUE(loaded.ok()) << ProblemsOf(loaded);
   const Tool& tool = loaded.policy->tools[0];
   EXPECT_TRUE(tool.superseded_by_others);
-  ASSERT_EQ(tool.superseded_by.size(), 2U);
+  ASSERT_EQ(tool.superseded_by.size(), 4U);
   EXPECT_EQ(tool.superseded_by[0].captures, std::vector<std::string>{"id"});
   EXPECT_TRUE(tool.superseded_by[1].captures.empty());
+  EXPECT_EQ(tool.superseded_by[2].captures, std::vector<std::string>{"id"});
+  EXPECT_TRUE(tool.superseded_by[3].captures.empty()) << "its id is of something else";
   EXPECT_TRUE(loaded.policy->tools[1].supersedes_others);
   EXPECT_FALSE(tool.supersedes_others);
   EXPECT_THAT(ProblemsOf(load("[ reset, reset, reset, reset, reset, reset, wipe ]")),

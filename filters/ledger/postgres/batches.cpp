@@ -248,8 +248,8 @@ void PgBatches::Plot(PgVerb& verb, Plan& plan) {
   if (is_alone && !accepted_.empty()) return defer();
   if (writes_.Meet(verb.facts().rows().versions())) return defer();
   // Behind a fence it is another stream's, and what was refused as an outcome is one still.
+  if (verb.begins()) verb.rows = PgRefusals::Of::kCall;
   if (IsOutcome(verb, own_)) verb.rows = PgRefusals::Of::kOutcome;
-  if (verb.rows != PgRefusals::Of::kOutcome && verb.begins()) verb.rows = PgRefusals::Of::kCall;
   const std::uint64_t first = verb.known().next_row;
   SetIds(first, verb.known().wall_ms, plan);
   std::optional<Changes> changes;
@@ -474,8 +474,7 @@ void PgBatches::Lose(PgVerb& verb) {
   Restart(verb);
 }
 
-// What became of a call of this process is not forgotten: nobody else would find out while this
-// one lives.
+// What became of a call of this process is not forgotten: nobody else would find out.
 void PgBatches::Refuse(PgVerb& verb, const Error& why) {
   if (verb.is_abandoned) return Drop(verb, {});
   auto* const record = dynamic_cast<PgRecord*>(&verb);

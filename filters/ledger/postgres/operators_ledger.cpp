@@ -54,10 +54,12 @@ constexpr PgStatement kSharePolicy{
     "share_policy",
     "INSERT INTO policy (digest, grp, version, bytes)"
     " VALUES ($1::uuid, $2::text, $3::text, $4::bytea) ON CONFLICT (digest) DO NOTHING"};
-constexpr PgStatement kPolicyInForce{
-    "policy_in_force",
-    "UPDATE stream SET policy = $2::uuid"
-    " WHERE stream = $1::bigint AND policy IS DISTINCT FROM $2::uuid"};
+// A process that begins has none in force, and keeps what the stream before it had.
+constexpr PgStatement kNotePolicies{
+    "note_policies",
+    "UPDATE stream SET policy = coalesce($2::uuid, policy), next_policy = $3::uuid"
+    " WHERE stream = $1::bigint AND (policy IS DISTINCT FROM coalesce($2::uuid, policy)"
+    " OR next_policy IS DISTINCT FROM $3::uuid)"};
 constexpr PgStatement kFindPolicy{"shared_policy",
                                   "SELECT bytes FROM policy WHERE digest = $1::uuid"
                                   " AND grp = $2::text"};
@@ -65,7 +67,8 @@ constexpr PgStatement kFindPolicy{"shared_policy",
 constexpr PgStatement kPoliciesOfGroup{
     "policies_of_group",
     "SELECT p.version, s.is_live FROM ("
-    "(SELECT policy, true AS is_live, stream FROM stream WHERE grp = $1::text AND state < 3"
+    "(SELECT unnest(ARRAY[policy, next_policy]) AS policy, true AS is_live, stream FROM stream"
+    " WHERE grp = $1::text AND state < 3 AND stream <> $2::bigint"
     " AND at > now() - interval '3 minutes')"
     " UNION ALL (SELECT policy, false, stream FROM stream WHERE grp = $1::text"
     " AND stream BETWEEN $2::bigint - 512 AND $2::bigint ORDER BY stream DESC LIMIT 16)) AS s"
@@ -166,12 +169,33 @@ Digest PgSharedPolicies::NameOf(const std::string& version) const {
   return Sha256(name);
 }
 
-std::expected<void, std::string> PgSharedPolicies::NoteInForce(const std::string& version,
-                                                               std::uint64_t stream) {
-  const auto noted =
-      reader_.Ask(kPolicyInForce, PgArguments().Int(AsInt(stream)).Uuid(NameOf(version)));
+std::expected<void, std::string> PgSharedPolicies::Note(std::uint64_t stream) {
+  PgArguments arguments;
+  arguments.Int(AsInt(stream));
+  {
+    const std::lock_guard lock(mutex_);
+    if (in_force_.empty() && next_.empty()) return {};
+    for (const std::string* const version : {&in_force_, &next_}) {
+      if (version->empty()) {
+        arguments.Null();
+      } else {
+        arguments.Uuid(NameOf(*version));
+      }
+    }
+  }
+  const auto noted = reader_.Ask(kNotePolicies, arguments);
   if (!noted) return std::unexpected(noted.error());
   return {};
+}
+
+std::expected<void, std::string> PgSharedPolicies::TakeIntoForce(const std::string& version,
+                                                                 std::uint64_t stream) {
+  {
+    const std::lock_guard lock(mutex_);
+    in_force_ = version;
+    next_.clear();
+  }
+  return Note(stream);
 }
 
 std::expected<void, std::string> PgSharedPolicies::Share(const std::string& version,
@@ -182,9 +206,9 @@ std::expected<void, std::string> PgSharedPolicies::Share(const std::string& vers
   if (!shared) return std::unexpected(shared.error());
   {
     const std::lock_guard lock(mutex_);
-    version_ = version;
+    next_ = version;
   }
-  return NoteInForce(version, stream);
+  return Note(stream);
 }
 
 Result<std::optional<std::string>> PgSharedPolicies::Find(const std::string& version) {
@@ -195,14 +219,7 @@ Result<std::optional<std::string>> PgSharedPolicies::Find(const std::string& ver
 }
 
 Result<SharedLedgerView::Versions> PgSharedPolicies::OfGroup(std::uint64_t own) {
-  std::string version;
-  {
-    const std::lock_guard lock(mutex_);
-    version = version_;
-  }
-  if (!version.empty()) {
-    if (!NoteInForce(version, own)) return std::unexpected(PgAway());
-  }
+  if (!Note(own)) return std::unexpected(PgAway());
   const auto answered = reader_.Ask(kPoliciesOfGroup, PgArguments().Bytes(group_).Int(AsInt(own)));
   if (!answered) return std::unexpected(PgAway());
   SharedLedgerView::Versions versions;

@@ -41,22 +41,23 @@ class PgSharedPolicies {
   PgSharedPolicies(PgReader& reader, std::string group)
       : reader_(reader), group_(std::move(group)) {}
 
-  // The process of that stream takes it into force.
-  // Fails with a line for people.
+  // The process of that stream has it, and will take it into force. Fails with a line for people.
   std::expected<void, std::string> Share(const std::string& version, std::string_view packed,
                                          std::uint64_t stream);
+  // Likewise; where it fails, OfGroup() says it.
+  std::expected<void, std::string> TakeIntoForce(const std::string& version, std::uint64_t stream);
   Result<std::optional<std::string>> Find(const std::string& version);
-  // Says again what Share() said last, as `own` may be another stream by now.
+  // Says again what the others said last, as `own` may be another stream by now.
   Result<SharedLedgerView::Versions> OfGroup(std::uint64_t own);
 
  private:
   Digest NameOf(const std::string& version) const;
-  std::expected<void, std::string> NoteInForce(const std::string& version, std::uint64_t stream);
+  std::expected<void, std::string> Note(std::uint64_t stream);
 
   PgReader& reader_;
   const std::string group_;
   std::mutex mutex_;
-  std::string version_;  // guarded by mutex_: in force here
+  std::string in_force_, next_;  // guarded by mutex_: here; of both, none is empty
 };
 
 // What is counted of all processes of a group: as it is, or as it was when the database answered
@@ -124,6 +125,9 @@ class PgOperatorsLedger : public Ledger, public OperationLister, public SharedLe
   std::expected<void, std::string> SharePolicy(const std::string& version,
                                                std::string_view packed) override {
     return policies_.Share(version, packed, of_.own());
+  }
+  std::expected<void, std::string> PolicyInForce(const std::string& version) override {
+    return policies_.TakeIntoForce(version, of_.own());
   }
   Result<std::optional<std::string>> SharedPolicy(const std::string& version) override {
     return policies_.Find(version);

@@ -22,8 +22,14 @@ namespace {
 constexpr std::size_t kPgRecordQueueMax = 2 * limits::kLedgerQueueMax;
 // Calls that wait to begin; the rest are refused.
 constexpr std::size_t kPgBeginsMax = 4'096;
-// How long an operator's order waits for the database.
-constexpr std::chrono::seconds kPgOrderWaitMax{2};
+// How long an operator's order waits for the database, and a policy, by which signals wait.
+constexpr std::chrono::seconds kPgOrderWaitMax{2}, kPgPolicyWaitMax{5};
+
+std::unexpected<Error> NotConfirmed() {
+  return std::unexpected(
+      Error(ErrorCode::kLedgerUnavailable,
+            "the database has not confirmed its row in time; the row is there once it does"));
+}
 
 // The thread that waits is the one that is posted to.
 class ThreadExecutor final : public Executor {
@@ -263,10 +269,22 @@ void PostgresLedger::MarkUnread(AttemptId answered) {
 }
 
 Result<void> PostgresLedger::RecordPolicy(const PolicyChange& change) {
-  auto wait = std::make_shared<PgNoteWait>(change);
-  auto done = wait->promise.get_future();
-  if (auto queued = lane_.Submit(std::move(wait), kPgRecordQueueMax); !queued) return queued;
-  return done.get();
+  const std::lock_guard lock(noting_mutex_);
+  const bool is_under_way = noting_ && noting_->version == change.version;
+  if (!is_under_way) {
+    auto wait = std::make_shared<PgNoteWait>(change);
+    noting_ = {change.version, wait->promise.get_future()};
+    if (auto queued = lane_.Submit(std::move(wait), kPgRecordQueueMax); !queued) {
+      noting_.reset();
+      return queued;
+    }
+  }
+  if (noting_->done.wait_for(kPgPolicyWaitMax) != std::future_status::ready) {
+    return NotConfirmed();
+  }
+  auto done = noting_->done.get();
+  noting_.reset();
+  return done;
 }
 
 Result<void> PostgresLedger::RecordOrder(const OperatorOrder& order) {
@@ -274,9 +292,7 @@ Result<void> PostgresLedger::RecordOrder(const OperatorOrder& order) {
   auto done = wait->promise.get_future();
   if (auto queued = lane_.Submit(std::move(wait), kPgRecordQueueMax); !queued) return queued;
   if (done.wait_for(kPgOrderWaitMax) == std::future_status::ready) return done.get();
-  return std::unexpected(
-      Error(ErrorCode::kLedgerUnavailable,
-            "the database has not confirmed its row for 2 s; the row is there once it does"));
+  return NotConfirmed();
 }
 
 Result<std::vector<LoggedRow>> PostgresLedger::Rows(std::uint64_t after, std::uint64_t up_to,

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <functional>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -65,6 +66,13 @@ class PostgresLedger final : public PgOperatorsLedger, public LedgerAuditor {
 
  private:
   const PgLedgerOptions options_;
+  // A row of RecordPolicy() that is not confirmed yet: whoever asks again waits for that one.
+  struct Noting {
+    std::string version;
+    std::future<Result<void>> done;
+  };
+  std::mutex noting_mutex_;
+  std::optional<Noting> noting_;  // guarded by noting_mutex_
   const Clock& clock_;
   std::atomic<std::size_t> beginning_{0};   // calls that wait to
   std::atomic<std::size_t> kept_bytes_{0};  // of answers that wait to be written

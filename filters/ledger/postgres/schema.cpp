@@ -155,6 +155,8 @@ CREATE TABLE IF NOT EXISTS secret (
 -- Since version 5: which group has accepted that the ledger was restored, if that is later than it
 -- was.
 ALTER TABLE secret ADD COLUMN IF NOT EXISTS accepted_at timestamptz;
+-- Since version 6: the policy that a process has announced, beside the one in force.
+ALTER TABLE stream ADD COLUMN IF NOT EXISTS next_policy uuid;
 )sql";
 
 // Each group has its own keys, intents, names of flows, and work. A writer of older tables would

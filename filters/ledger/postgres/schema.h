@@ -18,7 +18,7 @@ namespace recourse {
 
 // Raised with whatever a statement of ours needs, a column too. Those of the oldest version that
 // may write are what an older recourse goes on with meanwhile.
-inline constexpr int kPgSchemaVersion = 5, kPgOldestWriter = 4;
+inline constexpr int kPgSchemaVersion = 6, kPgOldestWriter = 4;
 
 // Stored as numbers: never renumber.
 enum class StreamState : std::uint8_t {

@@ -27,10 +27,15 @@ constexpr PgStatement kInstall{
 constexpr PgStatement kNewStream{"new_stream", "SELECT nextval('stream_number')"};
 constexpr PgStatement kPutStream{
     "put_stream",
-    "INSERT INTO stream (stream, grp, pod, version, head, chain, low, place, held, tables)"
+    "INSERT INTO stream (stream, grp, pod, version, head, chain, low, place, held, tables, policy,"
+    " next_policy)"
     " SELECT $1::bigint, $2::text, $3::text, $4::text, 1, $5::bytea, 2, nextval('place') << 12,"
     " restored_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM secret s WHERE s.grp = $2::text"
-    " AND s.accepted_at >= restored_at), $6::bigint::int FROM ledger FOR SHARE RETURNING held,"
+    " AND s.accepted_at >= restored_at), $6::bigint::int,"
+    // Of the stream before it.
+    " (SELECT o.policy FROM stream o WHERE o.stream = $7::bigint AND o.grp = $2::text),"
+    " (SELECT o.next_policy FROM stream o WHERE o.stream = $7::bigint AND o.grp = $2::text)"
+    " FROM ledger FOR SHARE RETURNING held,"
     // The clock has gone back since one of them wrote.
     " CASE WHEN EXISTS (SELECT 1 FROM stream o WHERE o.grp = $2::text AND o.state < 3"
     " AND o.at > clock_timestamp() + interval '0.5 s') THEN place ELSE 0 END"};
@@ -179,13 +184,14 @@ std::expected<void, Unopened> PgStore::BeginStream() {
                                      .Bytes(options_.pod)
                                      .Bytes(options_.version)
                                      .Bytes(AsView(chain))
-                                     .Int(kPgSchemaVersion));
+                                     .Int(kPgSchemaVersion)
+                                     .Int(AsInt(left_)));
   connection_->Queue(kPutSecret, PgArguments().Bytes(options_.group));
   connection_->Queue(kPutEpoch, PgArguments().Int(AsInt(stream)).Bytes(row));
   connection_->Queue(kImported, PgArguments()
                                     .Bytes(options_.group)
                                     .Int(AsInt(kPgImportedStream))
-                                    .Bool(stream_was_ && !local_.past.has_imported));
+                                    .Bool(left_ != 0 && !local_.past.has_imported));
   const auto done = connection_->Run();
   if (!done && done.error().sqlstate == "22012") {
     return std::unexpected(Unopened{kBeingImported, true});
@@ -193,7 +199,6 @@ std::expected<void, Unopened> PgStore::BeginStream() {
   if (!done) return std::unexpected(UnopenedBy(*connection_, done.error(), purpose));
   local_.past.has_imported = done->back().Int(0, 0) > 0;
   local_.past.has_shared_secret = done->back().Int(0, 2) != 0;
-  stream_was_ = true;
   local_.is_restored = done->front().Int(0, 0) != 0;
   local_.went_back_place = std::max(local_.went_back_place, done->front().Number(0, 1));
   stream_ = local_.stream = stream;
@@ -205,7 +210,7 @@ std::expected<void, Unopened> PgStore::BeginStream() {
 }
 
 void PgStore::LeaveStream() {
-  stream_ = 0;
+  left_ = std::max(left_, std::exchange(stream_, 0));
   open_.clear();
   local_.work.Become({});
   local_.open = 0;
@@ -477,7 +482,7 @@ std::optional<BatchEnd> PgStore::Resolve() {
       break;
   }
   const bool is_ours = row.Int(0, 0) == static_cast<int>(StreamState::kLive);
-  return is_ours ? BatchEnd::kAway : BatchEnd::kFenced;
+  return is_ours ? BatchEnd::kAgain : BatchEnd::kFenced;
 }
 
 }  // namespace recourse

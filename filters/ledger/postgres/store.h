@@ -121,7 +121,7 @@ class PgStore {
   std::optional<RowEncryptor> sealer_;
   std::unique_ptr<PgConnection> connection_;
   std::uint64_t stream_ = 0;
-  bool stream_was_ = false;  // there was one before
+  std::uint64_t left_ = 0;  // the stream before this one; 0: there was none
   std::uint64_t head_ = 0;
   std::uint64_t beat_ = 0;
   Digest chain_{};

@@ -1,6 +1,7 @@
 // What ends an answer of a tool beside what always does: `superseded_by`.
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "policy/language/policy_builder.h"
 #include "policy/model/route_tree.h"
@@ -30,6 +31,29 @@ std::vector<std::string> CapturesOfAll(const Tool& tool, std::size_t fewer = 0) 
   }
   std::ranges::sort(common);
   return common;
+}
+
+// What stands before that capture in the path, where it is the same in all of them.
+std::optional<std::string> PlaceOf(const Tool& tool, std::string_view capture) {
+  std::optional<std::string> place;
+  for (const std::string& pattern : tool.patterns) {
+    std::string before;
+    for (const auto& segment : ParsePattern(pattern).segments) {
+      if (segment.is_capture && segment.text == capture) break;
+      AppendPart(before, segment.is_capture ? "" : segment.text);
+    }
+    if (place && *place != before) return std::nullopt;
+    place = std::move(before);
+  }
+  return place;
+}
+
+// Whether all that those captures name is within the same things.
+bool AreOfOnePlace(const std::vector<std::string>& captures, const Tool& one, const Tool& other) {
+  return std::ranges::all_of(captures, [&](const std::string& capture) {
+    const auto place = PlaceOf(one, capture);
+    return place && place == PlaceOf(other, capture);
+  });
 }
 
 bool SetsByName(const std::string& name) {
@@ -62,11 +86,12 @@ void CheckSuperseding(PolicyBuilder& draft, std::size_t index) {
     other.supersedes_others = true;
     // Both must capture all of them, or all but the last one: a label of an issue is that issue's.
     const std::vector<std::string> mine = CapturesOfAll(tool);
-    for (const std::size_t fewer : {0U, 1U}) {
-      std::vector<std::string> theirs = CapturesOfAll(other, fewer);
-      if (!ending.captures.empty() || !std::ranges::includes(mine, theirs)) continue;
-      ending.captures = std::move(theirs);
-    }
+    ending.captures = CapturesOfAll(other);
+    if (std::ranges::includes(mine, ending.captures)) continue;
+    ending.captures = CapturesOfAll(other, 1);
+    const bool is_holder =
+        std::ranges::includes(mine, ending.captures) && AreOfOnePlace(ending.captures, tool, other);
+    if (!is_holder) ending.captures.clear();
   }
 }
 
