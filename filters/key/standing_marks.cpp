@@ -236,6 +236,23 @@ void AddPlace(const HmacKey& secret, const EffectFacts& facts, std::string_view 
   }
 }
 
+// What the call made, or set, as its answer names it.
+void AddPlacesOfAnswer(const HmacKey& secret, const EffectFacts& facts, bool is_taken_on,
+                       Transition& transition) {
+  if (!transition.external_ref.empty()) {
+    std::string place(facts.path);
+    while (place.ends_with('/')) place.pop_back();
+    AddPlace(secret, facts, place + '/' + PercentEncode(transition.external_ref), transition);
+  }
+  const std::string* const location =
+      facts.answer == nullptr ? nullptr : FindHeader(facts.answer->headers, "Location");
+  // Of what is only taken on it names where that can be watched (RFC 9110 15.3.3).
+  if (location == nullptr || facts.policy == nullptr || is_taken_on) return;
+  if (auto place = PathOnBackend(*facts.policy, facts.backend, facts.path, *location)) {
+    AddPlace(secret, facts, *place, transition);
+  }
+}
+
 // Of what is written to the place of the undo request only that request undoes for certain.
 void NoteUndo(const HmacKey& secret, const CallBody& body, const RenderedRequest& undo,
               Transition& transition) {
@@ -319,6 +336,10 @@ void AddTransfer(const KeyInputs& inputs, Standing& stands) {
   }
 }
 
+bool IsPostedState(const Event& dispatching) {
+  return dispatching.stands.kind == WriteKind::kPatch && dispatching.method == "POST";
+}
+
 // The agent may make the undo request by itself.
 void AddUndo(const HmacKey& secret, const EffectFacts& facts, const Event& dispatching,
              Transition& transition) {
@@ -335,9 +356,7 @@ void AddUndo(const HmacKey& secret, const EffectFacts& facts, const Event& dispa
   }
   const auto resource = ResourceOfTarget(secret, facts, undo.target);
   // What sets a value is ended by what sets another one, and by nothing else.
-  const bool is_posted_state =
-      dispatching.stands.kind == WriteKind::kPatch && dispatching.method == "POST";
-  if (!resource || is_posted_state) return;
+  if (!resource || IsPostedState(dispatching)) return;
   transition.undo_resource = MarkOf(*resource);
   const bool has_reference =
       !transition.external_ref.empty() &&
@@ -467,18 +486,14 @@ void AddEffect(EffectFacts facts, const HmacKey& secret, const Event& dispatchin
   if (transition.undo) AddUndo(secret, facts, dispatching, transition);
   const bool has_call = transition.undo && facts.backend.has_endpoint();
   if (!has_call) AddDoorEnds(secret, facts, dispatching, nullptr, transition);
-  if (IsIdempotent(kind) || kind == WriteKind::kPatch || facts.backend.has_endpoint()) return;
-  if (!transition.external_ref.empty()) {
-    std::string place(facts.path);
-    while (place.ends_with('/')) place.pop_back();
-    AddPlace(secret, facts, place + '/' + PercentEncode(transition.external_ref), transition);
-  }
-  const std::string* const location =
-      facts.answer == nullptr ? nullptr : FindHeader(facts.answer->headers, "Location");
-  // Of what is only taken on it names where that can be watched (RFC 9110 15.3.3).
-  if (location == nullptr || facts.policy == nullptr || is_taken_on) return;
-  if (auto place = PathOnBackend(*facts.policy, facts.backend, facts.path, *location)) {
-    AddPlace(secret, facts, *place, transition);
+  if (IsIdempotent(kind) || facts.backend.has_endpoint()) return;
+  if (kind == WriteKind::kPatch && !IsPostedState(dispatching)) return;
+  AddPlacesOfAnswer(secret, facts, is_taken_on, transition);
+  if (kind != WriteKind::kPatch) return;
+  // As of its own path: what was changed is there no more.
+  for (const Mark& made : transition.made) {
+    transition.ended_by.push_back(NoteOf(NoteKind::kOwnUndo, 1));
+    transition.ended_by.push_back(MarkOn(made, WriteKind::kDelete));
   }
 }
 

@@ -50,12 +50,12 @@ NOTHING = (
      AND e.op_number = e.number AND NOT EXISTS (SELECT FROM operation o WHERE o.key = e.key)"""),
     # A row that leaves the phase as it is tells of a word that came too late.
     ("I5", "rows of a stream after another took over what it was sending", """
-     SELECT t.stream, t.number, d.stream, max(l.number) FROM event t
+     SELECT t.stream, t.number, d.stream, l.number FROM event t
      JOIN event d ON d.stream = t.prev_stream AND d.number = t.prev_number
-     JOIN event l ON l.stream = d.stream AND l.place > t.place
+     JOIN LATERAL (SELECT number, place FROM event WHERE stream = d.stream
+                   ORDER BY number DESC LIMIT 1) l ON l.place > t.place
      LEFT JOIN event b ON b.stream = d.prev_stream AND b.number = d.prev_number
-     WHERE d.phase = 5 AND t.phase <> 5 AND b.phase IS DISTINCT FROM 5 AND t.stream <> d.stream
-     GROUP BY t.stream, t.number, d.stream"""),
+     WHERE d.phase = 5 AND t.phase <> 5 AND b.phase IS DISTINCT FROM 5 AND t.stream <> d.stream"""),
     ("I13", "a call is still being sent", """
      SELECT op_stream, op_number FROM operation WHERE phase = 5"""),
     ("L1", "a stream that nobody has taken over", """
