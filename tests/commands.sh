@@ -2,7 +2,8 @@
 # shellcheck shell=bash
 
 readonly E2E_SECONDS_MAX=3600        # of one preset; quiet it takes a tenth of that
-readonly E2E_WORKERS=8               # they wait more than they compute
+# They wait more than they compute, but for those that a sanitizer slows down.
+readonly E2E_WORKERS=11 SANITIZED_WORKERS=8
 # What a sanitizer makes slower: waits of the end-to-end tests are this many times longer.
 readonly SANITIZED_PATIENCE=4
 readonly FUZZ_CORPUS=tests/fuzz/corpus
@@ -11,10 +12,12 @@ readonly FUZZ_CORPUS=tests/fuzz/corpus
 # e2e PRESET JUNIT_FILE [PYTEST_ARGUMENT...]
 e2e() {
   local preset=$1 junit=$2 set=() files=(tests/e2e) program=$PWD/build/$1/recourse
+  local workers=$E2E_WORKERS
   shift 2
   local report=log_path=$PWD/build/$preset/results/sanitizer
   case $preset in
     asan | tsan)
+      workers=$SANITIZED_WORKERS
       set=(RECOURSE_E2E_PATIENCE="$SANITIZED_PATIENCE" ASAN_OPTIONS="$report"
         TSAN_OPTIONS="$report" UBSAN_OPTIONS="$report:print_stacktrace=1")
       mapfile -t files < <(sed '/^#/d; s|^|tests/e2e/|' tests/e2e/sanitized.txt)
@@ -38,7 +41,7 @@ e2e() {
   env "${set[@]}" "$PYTHON" -m pytest "${files[@]}" --collect-only -q -p no:cacheprovider \
     >/dev/null || true
   timeout --foreground --signal=INT --kill-after=30s "$E2E_SECONDS_MAX" \
-    env "${set[@]}" "$PYTHON" -m pytest "${files[@]}" -q -n "$E2E_WORKERS" --dist loadgroup \
+    env "${set[@]}" "$PYTHON" -m pytest "${files[@]}" -q -n "$workers" --dist loadgroup \
     --junitxml="$junit" --durations=25 --durations-min=1 \
     -o cache_dir="$PWD/build/$preset/results/pytest" "$@"
 }
