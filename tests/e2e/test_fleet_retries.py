@@ -143,10 +143,10 @@ def test_a_call_after_the_pod_of_an_equal_one_died_is_its_retry(double, postgres
 
 @pytest.fixture
 def skewed(double, postgres, tmp_path):
-    """Two pods, and a policy for one of them in which a tool has another name."""
+    """Three pods, and a policy for one of them in which a tool has another name."""
     url = postgres.ledger()
     policy = Pods.policy(double, f'{{ url: "{url}", group: shop/checkout }}')
-    with Pods(tmp_path, double, url, policy=policy) as running:
+    with Pods(tmp_path, double, url, names="abc", policy=policy) as running:
         yield running, policy.replace("notes.create", "notes.made")
 
 
@@ -178,3 +178,14 @@ def test_a_policy_that_a_pod_starts_with_is_known_to_the_others_by_then(skewed, 
     pods.a.policy_path.write_text(policy)
     pods.a.start()
     lost_call_is_repeated_at(pods.b, pods.a, double, token)
+
+
+def test_a_pod_that_starts_while_a_policy_is_announced_knows_it_in_time(skewed, double, token):
+    pods, policy = skewed
+    before = pods.a.admin("GET", "/policy")["version"]
+    assert pods.c.stop() == 0
+    pods.a.policy_path.write_text(policy)
+    assert pods.a.admin("POST", "/policy/reload")["result"] == "announced"
+    pods.c.start()
+    wait_until(lambda: pods.a.admin("GET", "/policy")["version"] != before)
+    lost_call_is_repeated_at(pods.c, pods.a, double, token)
