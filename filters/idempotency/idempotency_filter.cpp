@@ -331,11 +331,15 @@ Task<Outcome> IdempotencyFilter::Conclude(RequestContext& context, const Call& c
 
 Task<std::optional<Outcome>> IdempotencyFilter::Repeat(RequestContext& context, const Call& call,
                                                        Begun& begun) {
-  if (begun.kind == Begun::Kind::kRunning) {
-    co_return co_await AfterJoin(context, call, std::move(begun.event));
-  }
-  if (begun.kind == Begun::Kind::kHeld) {
-    co_return co_await Hold(context, call, begun);
+  if (begun.kind == Begun::Kind::kRunning || begun.kind == Begun::Kind::kHeld) {
+    std::optional<Outcome> joined;
+    if (begun.kind == Begun::Kind::kRunning) {
+      joined = co_await AfterJoin(context, call, std::move(begun.event));
+    } else {
+      joined = co_await Hold(context, call, begun);
+    }
+    if (begun.is_answered) context.answers.reset();
+    co_return joined;
   }
   if (begun.kind == Begun::Kind::kReplay || begun.kind == Begun::Kind::kUnknown) {
     if (auto first = FirstTelling(context, call.principal, begun.event)) co_return std::move(first);

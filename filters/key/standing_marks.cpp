@@ -490,9 +490,8 @@ void AddEffect(EffectFacts facts, const HmacKey& secret, const Event& dispatchin
   if (kind == WriteKind::kPatch && !IsPostedState(dispatching)) return;
   AddPlacesOfAnswer(secret, facts, is_taken_on, transition);
   if (kind != WriteKind::kPatch) return;
-  // As of its own path: what was changed is there no more.
+  // That may be a record of the change, so that its end takes nothing back.
   for (const Mark& made : transition.made) {
-    transition.ended_by.push_back(NoteOf(NoteKind::kOwnUndo, 1));
     transition.ended_by.push_back(MarkOn(made, WriteKind::kDelete));
   }
 }

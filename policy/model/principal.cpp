@@ -128,10 +128,10 @@ bool IsOneOf(std::string_view name, std::initializer_list<std::string_view> name
       names, [name](std::string_view each) { return EqualsIgnoreCase(each, name); });
 }
 
-// Of Envoy's X-Forwarded-Client-Cert: who the clients are, without what a renewed certificate has
-// another one of. Of one that has no name, all of it.
+// Of Envoy's X-Forwarded-Client-Cert: who the clients are, each of them without what a renewed
+// certificate has another one of. Of one that has no name, all of it.
 std::string ClientsOf(std::string_view value) {
-  std::string clients;
+  std::string clients, with_name, whole;  // all, and of the one that is read
   bool is_named = false, is_quoted = false;
   std::size_t begin = 0;
   for (std::size_t i = 0; i <= value.size(); ++i) {
@@ -141,13 +141,18 @@ std::string ClientsOf(std::string_view value) {
     const std::string_view pair = TrimBlanks(value.substr(begin, i - begin));
     begin = i + 1;
     const std::string_view key = pair.substr(0, pair.find('='));
-    if (!IsOneOf(key, {"Hash", "Cert", "Chain"})) AppendPart(clients, pair);
-    if (c == ',') AppendPart(clients, ",");
+    AppendPart(whole, pair);
+    if (!IsOneOf(key, {"Hash", "Cert", "Chain"})) AppendPart(with_name, pair);
     const std::string_view name = Behind(pair, "=");
     is_named =
         is_named || (IsOneOf(key, {"Subject", "URI", "DNS"}) && !name.empty() && name != "\"\"");
+    if (c != ',') continue;
+    AppendPart(clients, is_named ? with_name : whole);
+    with_name.clear();
+    whole.clear();
+    is_named = false;
   }
-  return is_named ? clients : std::string(value);
+  return clients;
 }
 
 // What of a field that a proxy wrote stays the same for one client.

@@ -180,6 +180,7 @@ ReloadReport PolicyReloader::Take(const PolicySources& sources, std::string_view
   report.version = running->version;
   report.wall_ms = ToUnixMillis(parts_.clock.WallNow());
   report.result = Result::kRefused;
+  bool is_kept_back = false;  // it is tried again, and stays announced
   if (is_closed_) {
     report.problems.emplace_back(kShuttingDown);
     return report;
@@ -201,6 +202,8 @@ ReloadReport PolicyReloader::Take(const PolicySources& sources, std::string_view
     } else if (auto kept = Remember(*loaded.policy, sources.files, PolicyChange::Cause::kReload);
                !kept) {
       report.problems.push_back(kept.error());
+      announced_.reset();
+      is_kept_back = true;
     } else if (IsAnnounced(loaded.policy->version, trigger)) {
       report.result = Result::kAnnounced;
       report.version = loaded.policy->version;
@@ -211,12 +214,13 @@ ReloadReport PolicyReloader::Take(const PolicySources& sources, std::string_view
       ReadCallerKeys(*policy);
       parts_.publish(policy);
       NoteInForce(policy->version);
+      is_told_ = false;
       report.result = Result::kReloaded;
       report.version = loaded.policy->version;
     }
   }
   taken_ = parts_.clock.Now();
-  if (report.result != Result::kReloaded) TakeBack(*running);
+  if (report.result != Result::kReloaded && !is_kept_back) TakeBack(*running);
   // Told when it was refused first.
   if (trigger == kRetry && report.problems == last().problems) return report;
   for (const PolicyProblem& problem : loaded.problems) {
@@ -267,6 +271,7 @@ FileResult<void> PolicyReloader::Remember(const Policy& policy,
                                           PolicyChange::Cause cause) {
   const bool is_observing = policy.mode == Mode::kObserve;
   if (is_observing && !parts_.ledger.OwnStats().not_opened.empty()) return {};  // not our directory
+  is_told_ = shared_ != nullptr && cause == PolicyChange::Cause::kReload;
   FileResult<void> kept = archive_.Keep(policy.version, files);
   if (kept) {
     const auto noted = parts_.ledger.RecordPolicy({cause, policy.version, policy.digest});
@@ -284,10 +289,10 @@ Millis PolicyReloader::LookForOthers() {
   if (shared_ == nullptr) return limits::kPolicyPoll;
   const auto left =
       std::chrono::ceil<Millis>(learned_ + limits::kOthersLearned - parts_.clock.Now());
-  if (left > Millis(0) && !parts_.versions.IsWanted()) return left;
-  if (!LearnOthers()) return limits::kPolicyRetry;
+  const bool is_due = left <= Millis(0) || parts_.versions.IsWanted();
+  if (is_due && !LearnOthers()) return limits::kPolicyRetry;
   PublishOthers();
-  return limits::kPolicyPoll;
+  return is_due ? limits::kPolicyPoll : left;
 }
 
 void PolicyReloader::PublishOthers() {
@@ -324,7 +329,7 @@ bool PolicyReloader::IsAnnounced(const std::string& version, std::string_view tr
 }
 
 void PolicyReloader::TakeBack(const Policy& running) {
-  if (!announced_) return;
+  if (!std::exchange(is_told_, false)) return;
   announced_.reset();
   NoteInForce(running.version);
   const auto noted =
@@ -339,7 +344,6 @@ bool PolicyReloader::LearnOthers() {
   const MonoTime asked = parts_.clock.Now();
   const auto of_group = shared_->PoliciesOfGroup();
   if (!of_group) return false;
-  learned_ = asked;
   std::set<std::string> looked_for = parts_.versions.TakeWanted();
   looked_for.insert(of_group->in_force.begin(), of_group->in_force.end());
   for (const std::string& version : looked_for) {
@@ -356,6 +360,7 @@ bool PolicyReloader::LearnOthers() {
   }
   in_force_ = {of_group->in_force.begin(), of_group->in_force.end()};
   has_new_others_ = parts_.versions.SetOthers(in_force_) || has_new_others_;
+  learned_ = asked;
   return true;
 }
 

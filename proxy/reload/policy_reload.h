@@ -94,7 +94,7 @@ class PolicyReloader {
   // Whether other processes have to learn it before it is in force here: what is begun under it may
   // be repeated at them.
   bool IsAnnounced(const std::string& version, std::string_view trigger);
-  // What was announced does not come: the policy in force goes on.
+  // What the group was told of does not come: the policy in force goes on.
   void TakeBack(const Policy& running);
   PolicyVersions::Loaded LoadOld(const OpenGroup& open);
   void LoadRecent(const Policy& current);
@@ -121,8 +121,9 @@ class PolicyReloader {
     MonoTime due;
   };
   std::optional<Announced> announced_;  // guarded by work_mutex_
-  std::set<std::string> warned_;        // guarded by work_mutex_: orphans that the log has named
-  std::string keys_problem_;            // guarded by work_mutex_: that the log has named
+  bool is_told_ = false;  // guarded by work_mutex_: the group knows of one that is not in force
+  std::set<std::string> warned_;  // guarded by work_mutex_: orphans that the log has named
+  std::string keys_problem_;      // guarded by work_mutex_: that the log has named
 };
 
 }  // namespace recourse

@@ -157,6 +157,7 @@ std::vector<std::weak_ptr<const Policy>> PolicyVersions::Earlier() const {
   const std::lock_guard lock(mutex_);
   std::map<std::string, std::weak_ptr<const Policy>> earlier;
   for (const auto& policy : recent_) earlier[policy->version] = policy;
+  for (const auto& policy : recent_others_) earlier[policy->version] = policy;
   for (const auto& [version, policy] : others_) earlier[version] = policy;
   for (const auto& [version, policy] : held_) {
     if (needed_.contains(version)) earlier[version] = policy;
@@ -218,25 +219,25 @@ bool PolicyVersions::SetOthers(const std::set<std::string>& versions) {
   others_.swap(others);
   // Their calls may be repeated yet.
   for (const auto& [version, policy] : others) {
-    if (!others_.contains(version) && policy != current_) NoteRecent(policy);
+    if (!others_.contains(version) && policy != current_) Note(policy, recent_others_);
   }
   return others_ != others;
 }
 
-void PolicyVersions::NoteRecent(std::shared_ptr<const Policy> policy) {
-  std::erase_if(recent_, [&](const auto& each) { return each->version == policy->version; });
-  recent_.push_back(std::move(policy));
-  if (recent_.size() > kRecent) recent_.pop_front();
+void PolicyVersions::Note(std::shared_ptr<const Policy> policy, Recent& among) {
+  std::erase_if(among, [&](const auto& each) { return each->version == policy->version; });
+  among.push_back(std::move(policy));
+  if (among.size() > kRecent) among.pop_front();
 }
 
 void PolicyVersions::AddRecent(std::shared_ptr<const Policy> policy) {
   const std::lock_guard lock(mutex_);
-  NoteRecent(std::move(policy));
+  Note(std::move(policy), recent_);
 }
 
 std::shared_ptr<const Policy> PolicyVersions::Replace(std::shared_ptr<const Policy> next) {
   const std::lock_guard lock(mutex_);
-  NoteRecent(current_);
+  Note(current_, recent_);
   // A version that comes back while operations of it are open stays the one that they hold.
   current_ = held_.try_emplace(next->version, next).first->second;
   return current_;
@@ -246,7 +247,8 @@ std::set<std::string> PolicyVersions::Idle() const {
   const std::lock_guard lock(mutex_);
   std::set<std::string> idle;
   for (const auto& [version, policy] : held_) {
-    const auto own = 1 + std::ranges::count(recent_, policy);
+    const auto own =
+        1 + std::ranges::count(recent_, policy) + std::ranges::count(recent_others_, policy);
     const bool is_kept = policy == current_ || others_.contains(version);
     if (!is_kept && policy.use_count() == own) idle.insert(version);
   }

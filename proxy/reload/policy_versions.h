@@ -61,8 +61,8 @@ class PolicyVersions {
 
   // Was in force before this process began. Newest last.
   void AddRecent(std::shared_ptr<const Policy> policy);
-  // The last policies in force before this one. What was answered under them may not have come to
-  // its client, which is known of the operation alone.
+  // The last policies in force before this one, and the last that others had. What was answered
+  // under them may not have come to its client, which is known of the operation alone.
   static constexpr std::size_t kRecent = 2;
 
   // Processes that share a ledger may need at any time what only another one has had. `ask` is told
@@ -98,13 +98,14 @@ class PolicyVersions {
   std::vector<std::string> Held() const;  // other than the one in force
 
  private:
-  void NoteRecent(std::shared_ptr<const Policy> policy);  // under mutex_
+  using Recent = std::deque<std::shared_ptr<const Policy>>;
+  static void Note(std::shared_ptr<const Policy> policy, Recent& among);  // under mutex_
 
   std::function<void()> ask_;  // constant once it is shared; empty: it is not
   mutable std::mutex mutex_;
   std::shared_ptr<const Policy> current_;                        // guarded by mutex_
   std::map<std::string, std::shared_ptr<const Policy>> held_;    // guarded by mutex_
-  std::deque<std::shared_ptr<const Policy>> recent_;             // guarded by mutex_
+  Recent recent_, recent_others_;                                // guarded by mutex_
   std::map<std::string, std::shared_ptr<const Policy>> others_;  // guarded by mutex_
   std::set<std::string> wanted_;                                 // guarded by mutex_
   std::set<std::string> needed_;  // guarded by mutex_: by what is open

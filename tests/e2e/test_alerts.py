@@ -48,6 +48,9 @@ HEALTHY = {
     'recourse_trace_spans_total{result="exported"}': "0+5x90",
     'recourse_trace_spans_total{result="dropped"}': "7x90",
 }
+# A shared ledger has no file that it might fill.
+SHARED = {"recourse_store_map_size_bytes": "0x90", "recourse_store_free_bytes": "0x90",
+          "recourse_store_reserve_bytes": "0x90"}  # fmt: skip
 # What makes each of them fire, in place of the same series above.
 BROKEN = {
     "RecourseOperationPendingForLong": {"recourse_event_oldest_pending_timestamp_seconds": "60x90"},
@@ -130,6 +133,7 @@ def test_the_rules_are_valid_and_each_says_what_to_do():
 
 def test_no_alert_fires_while_all_is_well(tmp_path):
     firing(HEALTHY, [], tmp_path)
+    firing({**HEALTHY, **SHARED}, [], tmp_path)
 
 
 @pytest.mark.parametrize("alert,broken", [*BROKEN.items(), *ALSO])

@@ -12,7 +12,7 @@ import threading
 
 import pytest
 
-from support import rawhttp
+from support import plans, rawhttp
 from support.approvals import Staffed
 from support.certificates import Maker
 from support.desk import LIST, Desk
@@ -35,7 +35,7 @@ def named(pod, name):
 
 @pytest.fixture(scope="module")
 def postgres():
-    with Postgres() as running:
+    with Postgres(settings=plans.SETTINGS) as running:
         yield running
 
 
@@ -84,6 +84,29 @@ def test_lists_name_the_pod_and_show_what_one_wrote(fleet, token):
     streams = fleet.a.admin("GET", "/status")["streams"]
     assert {(one["pod"], one["mode"]) for one in streams} == {
         ("pod-a", "enforce"), ("pod-b", "enforce")}
+
+
+def test_what_is_told_of_one_operation_is_read_without_what_others_wrote(fleet, postgres, token):
+    first = write(fleet.a, f"/notes/{token}", token)
+    assert write(fleet.b, f"/notes/{token}", token).replayed
+    write(fleet.b, f"/mail/{token}", f"mail{token}", status=202)
+    whole = fleet.b.admin("GET", "/events?limit=1000")["events"]
+    begun = os.stat(postgres.log).st_size
+    operations = {event["operation"] for event in whole}
+    assert first.header("Recourse-Event") in {event["event_id"] for event in whole}
+    for operation in operations:
+        told = fleet.b.admin("GET", f"/events?operation={operation}&limit=1000")["events"]
+        mine = [event for event in whole if event["operation"] == operation]
+        assert [one["event_id"] for one in told] == [one["event_id"] for one in mine]
+        for cut in (mine[0]["event_id"], mine[-1]["event_id"]):
+            rest = fleet.b.admin("GET", f"/events?operation={operation}&after={cut}")["events"]
+            assert [one["event_id"] for one in rest] == [
+                one["event_id"] for one in mine[[m["event_id"] for m in mine].index(cut) + 1:]]
+    with open(postgres.log, encoding="utf-8", errors="replace") as log:
+        log.seek(begun)
+        asked = plans.plans_in(log.read())
+    assert any(text.startswith("WITH RECURSIVE line(") or "line AS" in text for text in asked)
+    assert not any("WHERE place >=" in text for text in asked), "the whole log was read"
 
 
 class Watched:

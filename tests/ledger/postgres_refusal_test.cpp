@@ -102,6 +102,31 @@ TEST_F(RefusalTest, AnOutcomeIsKeptUntilItIsWritten) {
   EXPECT_EQ(Problem(), "");
 }
 
+// What it is decided on cannot be read.
+TEST_F(RefusalTest, AnOutcomeIsKeptWhileNothingCanBeReadForIt) {
+  NewOperation call = Call("sent");
+  call.event.resource = Sha256("what it writes to");
+  call.event.stands.kind = WriteKind::kPost;
+  call.event.stands.ended_by = {MarkOn(MarkOf(Sha256("another")), WriteKind::kDelete)};
+  const Event sent = Dispatch(*one_, call);
+  Execute("ALTER TABLE intent RENAME TO hidden");
+  Started<Result<Event>> outcome(one_->Record(Success(sent, "answer"), executor_));
+  for (int i = 0; i < 60; ++i) {
+    clock_.Advance(kStep);
+    (void)TryBegin(*one_, Call("new"));
+  }
+  ASSERT_TRUE(IsSoon([&] { return outcome.is_done(); }));
+  const auto told = outcome.Get(executor_);
+  ASSERT_FALSE(told);
+  EXPECT_EQ(told.error().delivery(), Delivery::kUncertain);
+  Execute("ALTER TABLE hidden RENAME TO intent");
+  EXPECT_TRUE(IsSoon([&] {
+    const auto repeat = TryBegin(*other_, call);
+    return repeat && repeat->kind == Kind::kReplay;
+  }));
+  EXPECT_EQ(Problem(), "");
+}
+
 // Nor is one that is refused for its own sake a reason for others to wait.
 TEST_F(RefusalTest, WhatIsRefusedGoesAlone) {
   const Event poison = Dispatch(*one_, Call("poison"));

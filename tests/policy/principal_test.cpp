@@ -457,6 +457,14 @@ TEST(PrincipalTest, OfAForwardedTokenAndCertificateWhatIsNotRenewedTellsClientsA
   EXPECT_NE(label(kCert, "By=spiffe://a/proxy;Hash=01;Subject=\"\""),
             label(kCert, "By=spiffe://a/proxy;Hash=02;Subject=\"\""))
       << "nothing else tells them apart";
+  const auto through = [&](const std::string& client) {
+    return label(kCert, client + ",By=spiffe://a/edge;Hash=07;URI=spiffe://a/gateway");
+  };
+  EXPECT_NE(through("Hash=01"), through("Hash=02")) << "whatever stands between";
+  EXPECT_EQ(through(ann), through(renewed));
+  const std::string two = "By=spiffe://a/proxy;Hash=01;URI=spiffe://a/ann";
+  const std::string other = "By=spiffe://a/other;URI=spiffe://a/x";
+  EXPECT_NE(label(kCert, two + ',' + other), label(kCert, two + ';' + other));
 }
 
 }  // namespace

@@ -478,7 +478,7 @@ void PgBatches::Lose(PgVerb& verb) {
 void PgBatches::Refuse(PgVerb& verb, const Error& why) {
   if (verb.is_abandoned) return Drop(verb, {});
   auto* const record = dynamic_cast<PgRecord*>(&verb);
-  const bool is_outcome = verb.rows == PgRefusals::Of::kOutcome;
+  const bool is_outcome = verb.rows == PgRefusals::Of::kOutcome || IsOutcome(verb, own_);
   const int doublings = std::min(verb.refusals - kPgRefusedAtOnce, kPgRefusedDoublings);
   ++verb.refusals;
   if (!is_outcome && verb.refusals > kPgLossesMax) return Drop(verb, verb.Fail(why));

@@ -54,12 +54,16 @@ constexpr PgStatement kSharePolicy{
     "share_policy",
     "INSERT INTO policy (digest, grp, version, bytes)"
     " VALUES ($1::uuid, $2::text, $3::text, $4::bytea) ON CONFLICT (digest) DO NOTHING"};
-// A process that begins has none in force, and keeps what the stream before it had.
+// A process that begins has none in force, and keeps what the stream before it had. Those of
+// version 5 know one policy of each process.
 constexpr PgStatement kNotePolicies{
     "note_policies",
-    "UPDATE stream SET policy = coalesce($2::uuid, policy), next_policy = $3::uuid"
-    " WHERE stream = $1::bigint AND (policy IS DISTINCT FROM coalesce($2::uuid, policy)"
-    " OR next_policy IS DISTINCT FROM $3::uuid)"};
+    "UPDATE stream t SET policy = n.policy, next_policy = $3::uuid"
+    " FROM (SELECT s.stream, coalesce(CASE WHEN EXISTS (SELECT 1 FROM stream o WHERE o.grp = s.grp"
+    "  AND o.state < 3 AND o.tables < 6) THEN $3::uuid END, $2::uuid, s.policy) AS policy"
+    "  FROM stream s WHERE s.stream = $1::bigint) n"
+    " WHERE t.stream = n.stream AND (t.policy IS DISTINCT FROM n.policy"
+    " OR t.next_policy IS DISTINCT FROM $3::uuid)"};
 constexpr PgStatement kFindPolicy{"shared_policy",
                                   "SELECT bytes FROM policy WHERE digest = $1::uuid"
                                   " AND grp = $2::text"};
@@ -327,8 +331,7 @@ void PgGroupCounter::AddTo(SharedLedgerCounts& counts) const {
 }
 
 Result<EventPage> PgOperatorsLedger::List(const EventFilter& filter) {
-  PgPlacedLog log(reader_, of_.group);
-  return Whole(log, ListEvents(log, of_.keys, filter));
+  return ListPgEvents(reader_, of_.group, of_.keys, filter);
 }
 
 Result<std::optional<Event>> PgOperatorsLedger::Find(std::uint64_t id) {

@@ -35,19 +35,33 @@ constexpr PgStatement kPlacedBefore{
     "placed_before",
     "SELECT stream, number, place FROM event WHERE place <= $1::bigint AND grp = $2::text AND won"
     " ORDER BY place DESC OFFSET $3::bigint LIMIT 1"};
-// Rows that are the newest of their operations.
-constexpr PgStatement kOlderOperations{
-    "older_operations",
-    "SELECT e.place, e.stream, e.number, e.bytes FROM event e JOIN operation o"
-    " ON o.grp = e.grp AND o.key = e.key AND o.last_stream = e.stream AND o.last_number = e.number"
-    " WHERE e.place < $1::bigint AND " PG_IN_GROUP("e.grp", "$2::text") " AND e.won AND e.kind = 1"
-    " ORDER BY e.place DESC LIMIT $3::bigint"};
-constexpr PgStatement kNewerOperations{
-    "newer_operations",
-    "SELECT e.place, e.stream, e.number, e.bytes FROM event e JOIN operation o"
-    " ON o.grp = e.grp AND o.key = e.key AND o.last_stream = e.stream AND o.last_number = e.number"
-    " WHERE e.place > $1::bigint AND " PG_IN_GROUP("e.grp", "$2::text") " AND e.won AND e.kind = 1"
-    " ORDER BY e.place LIMIT $3::bigint"};
+// Rows that are the newest of their operations. They are looked for in the order of their places,
+// whatever the server takes the tables to hold.
+#define PG_OPERATIONS(side, order)                                                            \
+  "SELECT e.place, e.stream, e.number, e.bytes FROM (SELECT grp, key, place, stream, number," \
+  " bytes FROM event WHERE grp = $2::text AND place " side                                    \
+  " $1::bigint AND won AND kind = 1"                                                          \
+  " ORDER BY place" order                                                                     \
+  " OFFSET 0) e JOIN operation o ON o.grp = e.grp AND o.key = e.key"                          \
+  " AND o.last_stream = e.stream AND o.last_number = e.number ORDER BY e.place" order         \
+  " LIMIT $3::bigint"
+constexpr PgStatement kOlderOperations{"older_operations", PG_OPERATIONS("<", " DESC")};
+constexpr PgStatement kNewerOperations{"newer_operations", PG_OPERATIONS(">", "")};
+#undef PG_OPERATIONS
+
+// The rows of an operation that has this name, from its last one back; so many at most.
+constexpr PgStatement kOperationRows{
+    "operation_rows",
+    "WITH RECURSIVE line AS ("
+    "  SELECT e.place, e.won, e.bytes, e.prev_stream, e.prev_number, 1 AS nth"
+    "  FROM " PG_KEY_OF("$1::bigint", "$2::bigint", "$3::text") " AS k"
+    "  JOIN operation o ON o.grp = k.grp AND o.key = k.key"
+    "  JOIN event e ON e.stream = o.last_stream AND e.number = o.last_number"
+    "  UNION ALL SELECT e.place, e.won, e.bytes, e.prev_stream, e.prev_number, l.nth + 1"
+    "  FROM line l JOIN event e ON e.stream = l.prev_stream AND e.number = l.prev_number"
+    "  WHERE l.prev_number > 0 AND l.nth < $4::bigint)"
+    " SELECT place, bytes FROM line WHERE won ORDER BY place"};
+constexpr std::size_t kOperationRowsMax = 10'000;
 
 constexpr std::size_t kPlacedRows = 256;
 
@@ -152,6 +166,10 @@ class RowsAsLog final : public EventLog {
     return std::make_unique<ListReader>(rows_);
   }
   std::uint64_t last_seq() override { return rows_.size(); }
+  // The rows that are asked for are all of these.
+  std::uint64_t PlaceOf(std::uint64_t id) override {
+    return id == std::numeric_limits<std::uint64_t>::max() ? id : 0;
+  }
   LogBase base() override { return {}; }
   std::string LoadAges() override { return {}; }
   LogSizes sizes() override { return {}; }
@@ -198,6 +216,53 @@ EventLog::Placed PgPlacedLog::Before(std::uint64_t place, std::size_t rows) {
   const PgRows& row = found->front();
   return {PackRowId({static_cast<std::uint32_t>(row.Int(0, 0)), row.Number(0, 1)}),
           row.Number(0, 2)};
+}
+
+namespace {
+
+// nullopt: the line of its rows does not lead to it, as of what observe mode has written.
+std::optional<EventPage> ListPgOperation(PgReader& reader, const std::string& group,
+                                         const SharedKeys& keys, EventFilter filter) {
+  PgPlacedLog places(reader, group);
+  const std::uint64_t after = places.PlaceOf(filter.after), up_to = places.PlaceOf(filter.up_to);
+  const RowId id = UnpackRowId(*filter.operation);
+  const auto answered = reader.Ask(kOperationRows, PgArguments()
+                                                       .Int(id.stream)
+                                                       .Int(AsInt(id.number))
+                                                       .Bytes(group)
+                                                       .Int(AsInt(kOperationRowsMax)));
+  if (!answered || places.away()) return std::nullopt;
+  const PgRows& rows = answered->front();
+  std::vector<std::string> asked;
+  bool is_its = false;
+  for (int row = 0; row < rows.size(); ++row) {
+    const auto view = ParseRow(rows.Bytes(row, 1));
+    EventFront front;
+    if (!view || !DecodeEventFront(*view, front)) return std::nullopt;
+    is_its = is_its || front.operation == *filter.operation;
+    const std::uint64_t place = rows.Number(row, 0);
+    if (place > after && place <= up_to) asked.emplace_back(rows.Bytes(row, 1));
+  }
+  if (!is_its || static_cast<std::size_t>(rows.size()) >= kOperationRowsMax) return std::nullopt;
+  filter.after = 0;
+  filter.up_to = std::numeric_limits<std::uint64_t>::max();
+  RowsAsLog log(asked);
+  auto page = ListEvents(log, keys, filter);
+  if (!page) return std::nullopt;
+  return std::move(*page);
+}
+
+}  // namespace
+
+Result<EventPage> ListPgEvents(PgReader& reader, const std::string& group, const SharedKeys& keys,
+                               const EventFilter& filter) {
+  if (filter.operation && filter.back == 0) {
+    if (auto page = ListPgOperation(reader, group, keys, filter)) return std::move(*page);
+  }
+  PgPlacedLog log(reader, group);
+  auto page = ListEvents(log, keys, filter);
+  if (log.away()) return std::unexpected(PgAway());
+  return page;
 }
 
 Result<OperationPage> ListPgOperations(PgReader& reader, const std::string& group,

@@ -76,6 +76,10 @@ class PgNews {
   const SharedKeys keys_;
 };
 
+// As OperatorsView::List, of the whole group. Of one operation its own rows alone are read.
+Result<EventPage> ListPgEvents(PgReader& reader, const std::string& group, const SharedKeys& keys,
+                               const EventFilter& filter);
+
 // As OperationLister::Operations, of the whole group.
 Result<OperationPage> ListPgOperations(PgReader& reader, const std::string& group,
                                        const SharedKeys& keys, const OperationFilter& filter);

@@ -105,8 +105,6 @@ CREATE TABLE IF NOT EXISTS event (
   bytes bytea NOT NULL,
   PRIMARY KEY (stream, number, day)) PARTITION BY RANGE (day);
 ALTER TABLE event ALTER bytes SET STORAGE EXTERNAL;
--- Lists go by it, over all streams.
-CREATE INDEX IF NOT EXISTS event_place ON event (place);
 -- Of days that have no partition of their own.
 CREATE TABLE IF NOT EXISTS event_rest PARTITION OF event DEFAULT;
 ALTER TABLE event_rest ALTER bytes SET STORAGE EXTERNAL;
@@ -157,6 +155,9 @@ CREATE TABLE IF NOT EXISTS secret (
 ALTER TABLE secret ADD COLUMN IF NOT EXISTS accepted_at timestamptz;
 -- Since version 6: the policy that a process has announced, beside the one in force.
 ALTER TABLE stream ADD COLUMN IF NOT EXISTS next_policy uuid;
+-- Lists go by it, over all streams of a group.
+CREATE INDEX IF NOT EXISTS event_of_group ON event (grp, place);
+DROP INDEX IF EXISTS event_place;
 )sql";
 
 // Each group has its own keys, intents, names of flows, and work. A writer of older tables would
@@ -194,6 +195,24 @@ DO $$ DECLARE p record; BEGIN
     ALTER TABLE secret ENABLE ROW LEVEL SECURITY;
   END LOOP; END $$;
 )sql";
+
+// Rows that are there already are put into the index of version 6 while others write. What is left
+// of one that did not come to its end is of no use.
+std::expected<void, PgFailure> IndexEvents(PgConnection& connection) {
+  static constexpr PgStatement kLacksIndex{
+      "lacks_index",
+      "SELECT to_regclass('event_rest') IS NOT NULL AND to_regclass('event_of_group') IS NULL"};
+  connection.Queue(kLacksIndex);
+  const auto lacks = connection.Run();
+  if (!lacks) return std::unexpected(lacks.error());
+  if (lacks->front().Int(0, 0) == 0) return {};
+  for (const char* const step :
+       {"DROP INDEX CONCURRENTLY IF EXISTS event_rest_of_group",
+        "CREATE INDEX CONCURRENTLY event_rest_of_group ON event_rest (grp, place)"}) {
+    if (auto done = connection.Execute(step); !done) return done;
+  }
+  return {};
+}
 
 std::unexpected<Unopened> MigrationFailed(PgConnection& connection, const PgFailure& failure) {
   (void)connection.Execute("ROLLBACK");
@@ -259,6 +278,9 @@ std::string_view ShownState(StreamState state, std::int64_t silent_s) {
 }
 
 std::expected<void, Unopened> MigratePgSchema(PgConnection& connection) {
+  if (auto done = IndexEvents(connection); !done) {
+    return MigrationFailed(connection, done.error());
+  }
   const auto begun =
       connection.Execute(std::string("BEGIN; SET LOCAL lock_timeout = '2s'; ").append(kTables));
   if (!begun) return MigrationFailed(connection, begun.error());

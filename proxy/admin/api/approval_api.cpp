@@ -11,7 +11,6 @@
 #include "filters/approval/call_summary.h"
 #include "filters/key/operation_request.h"
 #include "filters/ledger/model/missing_key.h"
-#include "filters/ledger/model/row_id.h"
 #include "proxy/admin/access/admin_paths.h"
 #include "proxy/admin/access/own_call.h"
 #include "proxy/admin/access/problem.h"
@@ -239,8 +238,7 @@ std::vector<std::string> ApprovalApi::CredentialsOf(const Event& event) const {
 std::vector<Event> ApprovalApi::EarlierCalls(const Event& event) {
   std::map<std::uint64_t, Event> calls;
   EventFilter rows;
-  const RowId id = UnpackRowId(event.id);
-  rows.after = PackRowId({id.stream, id.number - std::min(id.number, limits::kEarlierRows)});
+  rows.back = limits::kEarlierRows;
   rows.up_to = event.id;
   rows.limit = limits::kAdminPageMax;
   for (bool more = true; more;) {

@@ -18,6 +18,9 @@ SCAN = re.compile(rf"Seq Scan on ({'|'.join(GROWING)})\b|Hash Join|Merge Join|Bi
 # `work`, which has but what waits, may be.)
 BY_KEY = re.compile(r"Index (?:Only )?Scan using (operation|intent|flow|event)\w*_pkey on")
 FIRST = {"operation": "grp", "intent": "grp", "flow": "grp", "event": "stream"}
+# Lists are those of one group in the order of their places.
+BY_PLACE = re.compile(
+    r"Index (?:Only )?Scan (?:Backward )?using event\w*(?:_of_group|_grp_place_idx) on")  # fmt: skip
 # All rows of a group have its name: by that alone an index is read from end to end, too.
 WHOLE_GROUP = re.compile(r"Index Cond: \(\(?(?:\w+\.)?grp = [^()]*\)$")
 INDEX = re.compile(rf"Index (?:Only )?Scan .*on ({'|'.join(GROWING)})\b")
@@ -54,6 +57,8 @@ def judge(lines):
             return f"{line.strip()} by another column than its first: {condition.strip()}"
         if by_key and WHOLE_GROUP.search(condition):
             return f"{line.strip()} by its group alone"
+        if BY_PLACE.search(line) and not re.search(r"\bgrp = ", condition):
+            return f"{line.strip()} in other groups too: {condition.strip()}"
         if INDEX.search(line) and not has_limit:
             own = []
             for below in lines[number + 1:]:  # fmt: skip
