@@ -19,8 +19,7 @@ SCAN = re.compile(rf"Seq Scan on ({'|'.join(GROWING)})\b|Hash Join|Merge Join|Bi
 BY_KEY = re.compile(r"Index (?:Only )?Scan using (operation|intent|flow|event)\w*_pkey on")
 FIRST = {"operation": "grp", "intent": "grp", "flow": "grp", "event": "stream"}
 # Lists are those of one group in the order of their places.
-BY_PLACE = re.compile(
-    r"Index (?:Only )?Scan (?:Backward )?using event\w*(?:_of_group|_grp_place_idx) on")  # fmt: skip
+BY_PLACE = re.compile(r"Index (?:Only )?Scan (?:Backward )?using event\w*_(?:of_group|grp_place)")
 # All rows of a group have its name: by that alone an index is read from end to end, too.
 WHOLE_GROUP = re.compile(r"Index Cond: \(\(?(?:\w+\.)?grp = [^()]*\)$")
 INDEX = re.compile(rf"Index (?:Only )?Scan .*on ({'|'.join(GROWING)})\b")
