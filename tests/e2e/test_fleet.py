@@ -100,7 +100,7 @@ def postgres(request):
 
 @pytest.fixture(scope="module")
 def pods(double, postgres, tmp_path_factory):
-    url = postgres.ledger()
+    url = postgres.granted(postgres.ledger(), "shop/checkout")
     with Pods(tmp_path_factory.mktemp("pods"), double, url) as running:
         yield running
         for pod in (running.a, running.b):
@@ -285,7 +285,8 @@ def test_a_pod_with_another_secret_is_refused(pods, double, tmp_path):
 
 def test_workloads_that_share_a_database_share_no_calls(pods, double, token, tmp_path):
     path, key = f"/notes/{token}", {"Idempotency-Key": f"key-{token}"}
-    with Pods(tmp_path, double, pods.url, ["other"], "shop/returns") as others:
+    url = pods.url.replace("//app@", "//recourse@")
+    with Pods(tmp_path, double, url, ["other"], "shop/returns") as others:
         first = write(pods.a, path, token, **key)
         second = write(others.other, path, token, **key)
         assert not second.replayed and len(double.effects(path)) == 2

@@ -112,10 +112,11 @@ def cut_off_approval(pod, operation):
 
 
 @pytest.fixture(scope="module")
-def losses(double, url, tmp_path_factory):
+def losses(double, postgres, url, tmp_path_factory):
     if not CRASH_POINTS:
         pytest.skip("this binary has no crash points")
-    with Losses(tmp_path_factory.mktemp("losses"), double, url) as running:
+    as_pod = postgres.granted(url, "shop/checkout")
+    with Losses(tmp_path_factory.mktemp("losses"), double, as_pod) as running:
         yield running
         assert running.lives.running(), running.lives.stderr()[-4000:]
         assert running.lives.verify()["ok"]

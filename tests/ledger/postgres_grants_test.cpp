@@ -182,6 +182,26 @@ TEST_F(GrantsTest, OnlyAKeeperLetsOldRowsLeave) {
   EXPECT_EQ(Ask(*owner, "a", "SELECT count(*) FROM stream WHERE base > 0 AND grp = 'a'"), 1);
 }
 
+// As versions before the sixth of the tables said it.
+TEST_F(GrantsTest, AMigrationLetsNoPlanTakeTheGroupForAKey) {
+  const auto owner = Connect(url_);
+  const char* const by_group = "SELECT count(*) FROM pg_policies WHERE qual LIKE '(grp = %'";
+  EXPECT_EQ(Ask(*owner, "before", by_group), 0);
+  for (const char* const table : {"operation", "flow"}) {
+    ASSERT_TRUE(owner->Execute(std::string("ALTER POLICY pod_a ON ") + table +
+                               " USING (grp = 'a''s') WITH CHECK (grp = 'a''s')"));
+  }
+  EXPECT_EQ(Ask(*owner, "made", by_group), 2);
+  ASSERT_TRUE(owner->Execute("UPDATE ledger SET schema_version = 5"));
+  const auto migrated = MigratePgSchema(*owner);
+  EXPECT_TRUE(migrated) << migrated.error().why;
+  EXPECT_EQ(Ask(*owner, "after", by_group), 0);
+  EXPECT_EQ(Ask(*owner, "words",
+                "SELECT count(*) FROM pg_policies WHERE policyname = 'pod_a' AND qual = with_check"
+                " AND strpos(qual, '(grp || ') = 2 AND strpos(qual, 'a''''s') > 0"),
+            2);
+}
+
 TEST_F(GrantsTest, AMigrationOwnsTheTablesAndRightsAreTakenBack) {
   const auto owner = Connect(url_);
   ASSERT_TRUE(

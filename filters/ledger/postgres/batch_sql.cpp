@@ -163,10 +163,10 @@ constexpr PgStatement kPutWork{
     " owner = excluded.owner"};
 constexpr PgStatement kDropWork{
     "drop_work",
-    "DELETE FROM work w USING (SELECT *, $3::text AS grp"
+    "DELETE FROM work w USING (SELECT kind::smallint, subject >> 36 AS stream,"
+    " subject & 68719476735 AS number, $3::text AS grp"
     " FROM unnest($1::bigint[], $2::bigint[]) AS q(kind, subject)" PG_ONE_BY_ONE
-    " WHERE w.grp = p.grp AND w.kind = p.kind::smallint AND w.stream = p.subject >> 36"
-    " AND w.number = p.subject & 68719476735"};
+    " WHERE w.grp = p.grp AND w.kind = p.kind AND w.stream = p.stream AND w.number = p.number"};
 constexpr PgStatement kPutEvents{
     "put_events",
     "INSERT INTO event (stream, number, day, place, won, kind, grp, at, tool, caller, phase, key,"

@@ -28,9 +28,10 @@ constexpr PgStatement kByOperation{
                     " JOIN operation o ON o.grp = k.grp AND o.key = k.key" PG_LAST};
 constexpr PgStatement kRowsById{
     "rows",
-    "SELECT q.id, e.place, e.bytes FROM unnest($1::bigint[]) AS q(id)"
-    " JOIN event e ON e.stream = " PG_STREAM("q.id") " AND e.number = " PG_NUMBER(
-        "q.id") " AND e.grp = $2::text"};
+    "SELECT p.id, e.place, e.bytes FROM (SELECT id, " PG_STREAM("id") " AS stream, " PG_NUMBER(
+        "id") " AS number FROM unnest($1::bigint[]) AS q(id)" PG_ONE_BY_ONE
+              " JOIN event e ON e.stream = p.stream AND e.number = p.number"
+              " AND " PG_IN_GROUP("e.grp", "$2::text")};
 constexpr PgStatement kIntents{
     "intents",
     "SELECT i.intent, i.version, i.stream, i.number, i.place FROM (SELECT *, $2::text AS grp"

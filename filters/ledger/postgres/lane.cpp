@@ -23,11 +23,14 @@ constexpr PgStatement kMark{
     " flags = (CASE p.what WHEN 1 THEN o.flags & 15 | 1 WHEN 2 THEN o.flags & 14"
     " ELSE o.flags & 15 END) | (CASE WHEN p.what = 4 THEN ($4::bigint << 4)::int"
     " WHEN o.flags >> 4 = $4::bigint THEN 0 ELSE o.flags & ~15 END)"
-    " FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $6::uuid[])"
-    " AS p(id, attempt, what, key)"
-    " JOIN event f ON f.stream = p.id >> 36 AND f.number = p.id & 68719476735"
-    " WHERE o.grp = f.grp AND o.key = f.key AND " PG_IN_GROUP("f.grp", "$5::text")
-    " AND o.op_stream = p.id >> 36 AND o.op_number = p.id & 68719476735"
+    " FROM (SELECT u.*, f.grp, f.key AS found"
+    "  FROM (SELECT id >> 36 AS stream, id & 68719476735 AS number, attempt, what, key"
+    "   FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $6::uuid[])"
+    "   AS q(id, attempt, what, key) OFFSET 0) AS u"
+    "  JOIN event f ON f.stream = u.stream AND f.number = u.number"
+    "  AND " PG_IN_GROUP("f.grp", "$5::text") PG_ONE_BY_ONE
+    " WHERE o.grp = p.grp AND o.key = p.found"
+    " AND o.op_stream = p.stream AND o.op_number = p.number"
     " AND o.attempt = p.attempt AND (p.key IS NULL OR o.key = p.key)"};
 
 PgStoreOptions WithWatch(PgStoreOptions options, std::function<void(Millis)> while_waiting) {

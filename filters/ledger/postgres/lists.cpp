@@ -36,11 +36,11 @@ constexpr PgStatement kOwnFlows{
     "own_flows",
     "SELECT f.flow, $5::bigint FROM (SELECT w.stream, w.number FROM work w"
     "  WHERE w.owner = $5::bigint AND w.kind = 3"
-    " UNION SELECT s.flow_stream, s.flow_number FROM work w"
-    "  JOIN LATERAL " PG_KEY_OF("w.stream", "w.number", "w.grp") " AS k ON true"
-    "  JOIN operation o ON o.grp = k.grp AND o.key = k.key"
-    "  JOIN flow s ON " PG_IN_GROUP("o.grp", "s.grp") " AND s.flow = o.flow"
-    "  WHERE w.owner = $5::bigint AND w.kind = 1) AS own"
+    " UNION SELECT s.flow_stream, s.flow_number FROM (SELECT o.grp, o.flow FROM work w"
+    "   JOIN LATERAL " PG_KEY_OF("w.stream", "w.number", "w.grp") " AS k ON true"
+    "   JOIN operation o ON o.grp = k.grp AND o.key = k.key"
+    "   WHERE w.owner = $5::bigint AND w.kind = 1" PG_ONE_BY_ONE
+    "  JOIN flow s ON s.grp = p.grp AND s.flow = p.flow) AS own"
     " JOIN flow f ON f.grp = $1::text AND f.flow_stream = own.stream"
     "  AND f.flow_number = own.number AND f.phase NOT IN (2, 5)"
     " WHERE (own.stream, own.number) > ($2::bigint, $3::bigint)"

@@ -81,7 +81,8 @@ struct StoredRow {
 // database has not counted its rows, it would read the whole group by the front of its key, and go
 // on so as the table grows. Ends "(SELECT *, GROUP AS grp FROM KEYS": keys that are looked up.
 #define PG_ONE_BY_ONE " OFFSET 0) AS p"
-// Of what another index finds: those of that group.
+// Of what another index finds: those of that group. What is looked up is computed in such a list,
+// too: where rows of other groups are hidden, a condition that computes it reads the whole table.
 #define PG_IN_GROUP(grp, group_is) grp " || '' = " group_is
 
 // Of the operation that has this name its key and group: as its first row says, or, where that is

@@ -142,6 +142,15 @@ class Postgres:
         assert made.returncode == 0, made
         return url
 
+    def granted(self, url, group, role="app"):
+        """The same for a role that has what a pod of the group needs, and no more."""
+        self.sql("postgres", f"DO 'BEGIN CREATE ROLE {role} LOGIN; EXCEPTION WHEN"
+                             " duplicate_object THEN END'")
+        done = run_cli("ledger", "grant", "--ledger", url, "--role", role, "--as", "pod",
+                       "--group", group)  # fmt: skip
+        assert done.returncode == 0, done
+        return url.replace("//recourse@", f"//{role}@")
+
     def sql(self, database, statement):
         """What it gives, one row a line. `database`: its name, or its address."""
         return self.psql(database, "-c", statement)

@@ -82,7 +82,9 @@ std::string SqlOf(const PgGrant& grant, std::string_view schema_name) {
   if (grant.task == PgTask::kKeeper) {
     sql += fmt::format("GRANT DELETE ON operation, intent, flow, event, moved TO {};\n", role);
   }
-  const std::string rows = grant.group.empty() ? "true" : "grp = " + Quoted(grant.group, '\'');
+  // No plan may take the group alone, of which all rows are, for what finds one of them.
+  const std::string rows =
+      grant.group.empty() ? "true" : "grp || '' = " + Quoted(grant.group, '\'');
   for (const std::string_view table : kGrantTables) {
     if (!HasGroup(table)) continue;
     sql += fmt::format(
