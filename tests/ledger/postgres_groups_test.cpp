@@ -192,6 +192,7 @@ class OlderTablesTest : public GroupsTest {
         "ALTER TABLE flow DROP CONSTRAINT flow_pkey, ADD PRIMARY KEY (flow);"
         "ALTER TABLE work DROP CONSTRAINT work_pkey, ADD PRIMARY KEY (kind, stream, number);"
         "ALTER TABLE stream DROP COLUMN tables;"
+        "DROP INDEX event_of_group; CREATE INDEX event_place ON event (place);"
         "UPDATE operation SET grp = ''; UPDATE intent SET grp = '';"
         "UPDATE ledger SET schema_version = 3, min_writer = 1");
   }
@@ -216,6 +217,11 @@ TEST_F(OlderTablesTest, RowsGetTheirGroupAndKeysGoOnAsTheyWere) {
   EXPECT_FALSE(TryOpen("a")) << "not before it is brought up";
   Migrate();
   EXPECT_EQ(Count("operation WHERE grp = ''") + Count("intent WHERE grp = ''"), 0);
+  EXPECT_EQ(Count("pg_inherits i JOIN pg_index x ON x.indexrelid = i.inhrelid AND x.indisvalid"
+                  " WHERE i.inhparent = 'event_of_group'::regclass"),
+            1)
+      << "of the rows that are there";
+  EXPECT_EQ(Count("pg_class WHERE relname = 'event_place'"), 0);
   a = Open("a");
   EXPECT_TRUE(HasSharedSecret(*a)) << "its keys were made with it";
   EXPECT_EQ(Begin(*a, Step("of-a")).event.answer.body, "a");
