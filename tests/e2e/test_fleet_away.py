@@ -105,8 +105,9 @@ def test_the_log_says_that_the_database_is_back(double, tmp_path):
         gone = "the ledger's database is away; new writes are held back"
         back = "the ledger's database answers again"
         for times in (1, 2):
+            before = told().count(gone)
             server.stop()
-            wait_until(lambda: told().count(gone) >= times, told)
+            wait_until(lambda before=before: told().count(gone) > before, told)
             server.start()
             wait_until(lambda: told().count(back) >= times, told)
             write(pods.pod, f"/notes/back-{times}", f"back-{times}")
